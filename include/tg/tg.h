@@ -29,7 +29,9 @@ typedef enum tg_status {
   TG_ELIMIT,    /* a stated limit of tg or of the target was passed */
   TG_EBACKEND,  /* LLVM reported an error */
   TG_INTERNAL,  /* a bug in tg */
-  TG_MISS       /* the kernel is not in the cache, and nothing may be compiled here */
+  TG_MISS,      /* the kernel is not in the cache, and nothing may be compiled here */
+  TG_TIMEOUT,   /* what was waited for has not happened within the time given */
+  TG_LOST       /* the device was reset or removed (device.h says what to do) */
 } tg_status;
 
 /* Element types. TG_INDEX is the unbounded integer of subscripts and extents; it has no storage. */
@@ -195,7 +197,8 @@ typedef struct tg_launch {
   tg_parallel_for *parallel_for;   /* if not NULL, runs the tasks in place of the pool */
   void *parallel_user;
   /* tg_kernel_workspace bytes of the caller's, aligned to 64: then the launch allocates nothing, and parallel_for is
-   * called with at most `threads` tasks (0: one), which divide the work among themselves. NULL: tg allocates */
+   * called with at most `threads` tasks (0: one), which divide the work among themselves. On another device than the
+   * CPU: memory of that device. NULL: tg allocates */
   void *workspace;
   size_t workspace_bytes;          /* size of workspace */
 } tg_launch;

@@ -83,9 +83,9 @@ bool tg_kept_read(tg_context *c, const char *key, char *out, size_t n);
 void tg_kept_write(tg_context *c, const char *key, const char *text);
 
 /* device.c */
-/* Opens the driver's device i, and appends it to the context's list. number: the device's number in tg/tg.h. */
-tg_status tg_device_add(tg_context *c, const tg_driver *driver, uint32_t i, uint32_t number, tg_device **out,
-                        char *message, size_t n);
+/* Opens the driver's device i, and appends it to the context's list. number, native: as of tg_device. */
+tg_status tg_device_add(tg_context *c, const tg_driver *driver, uint32_t i, uint32_t number, void *native,
+                        tg_device **out, char *message, size_t n);
 
 /* source.c */
 static inline const tg_target *tg_target_asked(const tg_context *c, const tg_compile_options *o) {

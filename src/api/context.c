@@ -9,8 +9,9 @@
 
 const char *tg_status_name(tg_status s) {
   static const char *const names[] = {"ok",           "invalid",       "out of memory",  "input/output error",
-                                      "limit passed", "backend error", "internal error", "not in the cache"};
-  _Static_assert(TG_COUNT(names) == TG_MISS + 1, "a name for each status");
+                                      "limit passed", "backend error", "internal error", "not in the cache",
+                                      "out of time",  "device lost"};
+  _Static_assert(TG_COUNT(names) == TG_LOST + 1, "a name for each status");
   return (unsigned)s < TG_COUNT(names) ? names[s] : "unknown status";
 }
 
@@ -96,7 +97,7 @@ static void create(void *arg) {
   c->pool = tg_pool_open(&c->env.allocator, tg_target_is_device(&c->target) ? 1 : c->target.threads);
   if (!c->pool) tg_fail(&c->env, TG_ENOMEM, "out of memory");
   tg_device *device;
-  tg_status s = tg_device_add(c, &tg_driver_cpu, 0, 0, &device, c->env.message, sizeof c->env.message);
+  tg_status s = tg_device_add(c, &tg_driver_cpu, 0, 0, NULL, &device, c->env.message, sizeof c->env.message);
   if (s != TG_OK) tg_fail(&c->env, s, "out of memory");
 }
 
@@ -131,7 +132,7 @@ tg_status tg_context_open(const tg_context_options *options, const tg_compiler *
 void tg_context_free(tg_context *c) {
   if (!c) return;
   tg_allocator a = c->env.allocator;
-  for (tg_device *d = c->devices, *next; d; d = next) next = d->next, d->driver->close(d);
+  for (tg_device *d = c->devices, *next; d; d = next) next = d->next, tg_device_end(d);
   tg_pool_close(c->pool);
   if (c->compiler) c->compiler->close(c);
   for (uint32_t i = 0; i < MESSAGES; i++)

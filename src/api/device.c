@@ -3,69 +3,196 @@
 #include <stdio.h>
 #include "api/api.h"
 
-tg_status tg_device_add(tg_context *c, const tg_driver *driver, uint32_t i, uint32_t number, tg_device **out,
-                        char *message, size_t n) {
+tg_status tg_device_add(tg_context *c, const tg_driver *driver, uint32_t i, uint32_t number, void *native,
+                        tg_device **out, char *message, size_t n) {
   tg_device head = {.driver = driver,
                     .context = c,
                     .number = number,
+                    .native = native,
                     .allocator = c->env.allocator,
                     .target = &c->target,
                     .pool = c->pool},
             **last = &c->devices;
-  tg_status s = driver->open(&head, i, out, message, n);
+  tg_status s = tg_device_begin(&head, i, out, message, n);
   while (*last) last = &(*last)->next;
   if (s == TG_OK) *last = *out;
   return s;
 }
 
-/* Takes the lock, so that two threads do not open a device twice. */
-static tg_status find_or_open(tg_context *c, uint32_t number, tg_device **out, char *message, size_t n) {
+/* Call with the lock held, so that two threads do not open a device twice. */
+static tg_status find_or_open(tg_context *c, uint32_t number, void *native, tg_device **out, char *message, size_t n) {
   tg_device_info about;
   const tg_driver *driver;
   uint32_t i;
   for (*out = c->devices; *out; *out = (*out)->next)
-    if ((*out)->number == number) return TG_OK;
+    if ((*out)->number == number && (*out)->native == native) return TG_OK;
   if (!tg_device_at(number, &driver, &i, &about)) return snprintf(message, n, "there is no device %u", number), TG_MISS;
   if (about.lacks[0]) return snprintf(message, n, "%s cannot be used: %s", about.name, about.lacks), TG_EIO;
-  return tg_device_add(c, driver, i, number, out, message, n);
+  return tg_device_add(c, driver, i, number, native, out, message, n);
 }
 
-tg_status tg_device_open(tg_context *c, uint32_t i, tg_device **out) {
+static tg_status open_device(tg_context *c, uint32_t i, void *native, tg_device **out) {
   char message[512] = "";
   if (!c) return TG_EINVAL;
   if (!out) return tg_context_fail(c, TG_EINVAL, "no place is given for the device");
   pthread_mutex_lock(&c->lock);
-  tg_status s = find_or_open(c, i, out, message, sizeof message);
+  tg_status s = find_or_open(c, i, native, out, message, sizeof message);
   pthread_mutex_unlock(&c->lock);
   if (s == TG_OK) return s;
   *out = NULL;
   return tg_context_fail(c, s, message);
 }
 
-tg_status tg_device_alloc(tg_device *d, size_t bytes, void **out) {
+tg_status tg_device_open(tg_context *c, uint32_t i, tg_device **out) { return open_device(c, i, NULL, out); }
+
+tg_status tg_device_open_native(tg_context *c, uint32_t i, void *native, tg_device **out) {
+  if (c && !native) return tg_context_fail(c, TG_EINVAL, "no context of the driver is given");
+  return open_device(c, i, native, out);
+}
+
+static tg_status told(const tg_device *d, tg_status s, const char *message) {
+  return s == TG_OK || s == TG_TIMEOUT ? s : tg_context_fail(d->context, s, message);
+}
+
+tg_status tg_device_peers(tg_device *d, tg_device *other) {
+  char message[512] = "these two devices cannot reach each other's memory";
+  if (!d || !other) return TG_EINVAL;
+  if (d == other) return TG_OK;
+  tg_status s = TG_EINVAL;
+  if (d->context != other->context) snprintf(message, sizeof message, "the other device is another context's");
+  else if (d->driver == other->driver && d->driver->peer) s = d->driver->peer(d, other, message, sizeof message);
+  return told(d, s, message);
+}
+
+/* ---- memory ---- */
+
+tg_status tg_device_alloc_kind(tg_device *d, size_t bytes, uint32_t kind, void **out) {
   char message[512] = "";
   if (!d) return TG_EINVAL;
   if (!out) return tg_context_fail(d->context, TG_EINVAL, "no place is given for the memory");
   *out = NULL;
-  tg_status s = d->driver->alloc(d, bytes, out, message, sizeof message);
-  return s == TG_OK ? s : tg_context_fail(d->context, s, message);
+  if (kind > TG_MEMORY_HOST) return tg_context_fail(d->context, TG_EINVAL, "there is no such kind of memory");
+  tg_status s = tg_device_alive(d, message, sizeof message);
+  if (s == TG_OK) s = tg_device_noted(d, d->driver->alloc(d, bytes, kind, out, message, sizeof message));
+  return told(d, s, message);
+}
+
+tg_status tg_device_import(tg_device *d, uint32_t what, void *memory, size_t bytes, void **out) {
+  enum { PAGE = 4096 };
+  char message[512] = "this device imports no memory";
+  if (!d) return TG_EINVAL;
+  if (!out || !memory) return tg_context_fail(d->context, TG_EINVAL, "no memory, or no place for it, is given");
+  *out = NULL;
+  if (what > TG_IMPORT_PAGES) return tg_context_fail(d->context, TG_EINVAL, "there is no such kind of import");
+  if (what == TG_IMPORT_PAGES && ((uintptr_t)memory % PAGE || bytes % PAGE) && !d->driver->immediate)
+    return tg_context_fail(d->context, TG_EINVAL, "imported memory is not whole pages");
+  tg_status s = tg_device_alive(d, message, sizeof message);
+  if (s == TG_OK)
+    s = d->driver->import ? d->driver->import(d, what, memory, bytes, out, message, sizeof message) : TG_EINVAL;
+  return told(d, tg_device_noted(d, s), message);
 }
 
 void tg_device_free(tg_device *d, void *memory) {
-  if (d && memory) d->driver->free(d, memory);
+  char message[512];
+  if (!d || !memory) return;
+  tg_device_wait_all(d, message, sizeof message);
+  d->driver->free(d, memory);
 }
 
+/* ---- the default queue ---- */
+
 tg_status tg_device_copy(tg_device *d, void *to, const void *from, size_t bytes) {
-  char message[512] = "";
-  if (!d) return TG_EINVAL;
-  if (bytes && (!to || !from)) return tg_context_fail(d->context, TG_EINVAL, "a copy from or to NULL");
-  tg_status s = d->driver->copy(d, to, from, bytes, message, sizeof message);
-  return s == TG_OK ? s : tg_context_fail(d->context, s, message);
+  tg_queue_mark done;
+  tg_status s = d ? tg_queue_copy(d->queue, to, from, bytes) : TG_EINVAL;
+  if (s == TG_OK) s = tg_queue_submit(d->queue, &done);
+  return s == TG_OK ? tg_queue_wait(done, -1) : s;
 }
 
 tg_status tg_device_finish(tg_device *d) {
   char message[512] = "";
-  if (!d) return TG_EINVAL;
-  tg_status s = d->driver->wait(d, message, sizeof message);
-  return s == TG_OK ? s : tg_context_fail(d->context, s, message);
+  return d ? told(d, tg_device_wait_all(d, message, sizeof message), message) : TG_EINVAL;
 }
+
+/* ---- queues ---- */
+
+tg_status tg_queue_open_sized(tg_device *d, const tg_queue_options *options, size_t options_bytes, tg_queue **out) {
+  char message[512] = "";
+  tg_queue_options o = {0};
+  if (!d) return TG_EINVAL;
+  if (!out) return tg_context_fail(d->context, TG_EINVAL, "no place is given for the queue");
+  *out = NULL;
+  if (options) memcpy(&o, options, options_bytes < sizeof o ? options_bytes : sizeof o);
+  return told(d, tg_queue_make(d, &o, out, message, sizeof message), message);
+}
+
+void tg_queue_free(tg_queue *q) {
+  if (q) tg_queue_drop(q);
+}
+
+tg_status tg_queue_copy(tg_queue *q, void *to, const void *from, size_t bytes) {
+  char message[512] = "";
+  if (!q) return TG_EINVAL;
+  if (bytes && (!to || !from)) return tg_context_fail(q->device->context, TG_EINVAL, "a copy from or to NULL");
+  return told(q->device, tg_queue_put_copy(q, to, from, bytes, message, sizeof message), message);
+}
+
+tg_status tg_queue_after(tg_queue *q, tg_queue_mark mark) {
+  char message[512] = "";
+  return q ? told(q->device, tg_queue_put_after(q, mark, message, sizeof message), message) : TG_EINVAL;
+}
+
+tg_status tg_queue_stamp(tg_queue *q, uint32_t slot) {
+  char message[512] = "";
+  return q ? told(q->device, tg_queue_put_stamp(q, slot, message, sizeof message), message) : TG_EINVAL;
+}
+
+tg_status tg_queue_submit(tg_queue *q, tg_queue_mark *mark) {
+  char message[512] = "";
+  uint64_t value = 0;
+  if (!q) return TG_EINVAL;
+  tg_status s = tg_queue_hand(q, &value, message, sizeof message);
+  if (mark) *mark = (tg_queue_mark){s == TG_OK ? q : NULL, value};
+  return told(q->device, s, message);
+}
+
+tg_status tg_queue_wait(tg_queue_mark mark, int64_t nanoseconds) {
+  char message[512] = "";
+  if (!mark.queue) return TG_OK;
+  tg_device *d = mark.queue->device;
+  return told(d, tg_queue_await(mark.queue, mark.value, nanoseconds, message, sizeof message), message);
+}
+
+tg_status tg_queue_stamps(tg_queue *q, uint32_t first, uint32_t slots, double *seconds) {
+  char message[512] = "";
+  if (!q) return TG_EINVAL;
+  if (slots && !seconds) return tg_context_fail(q->device->context, TG_EINVAL, "no place is given for the times");
+  return told(q->device, tg_queue_times(q, first, slots, seconds, message, sizeof message), message);
+}
+
+/* ---- graphs ---- */
+
+tg_status tg_queue_record(tg_queue *q) {
+  char message[512] = "";
+  return q ? told(q->device, tg_graph_begin(q, message, sizeof message), message) : TG_EINVAL;
+}
+
+tg_status tg_queue_recorded(tg_queue *q, tg_graph **out) {
+  char message[512] = "";
+  if (!q) return TG_EINVAL;
+  if (!out) return tg_context_fail(q->device->context, TG_EINVAL, "no place is given for the graph");
+  *out = NULL;
+  return told(q->device, tg_graph_end(q, out, message, sizeof message), message);
+}
+
+tg_status tg_queue_replay_sized(tg_queue *q, tg_graph *g, const tg_graph_replay *replay, size_t replay_bytes) {
+  char message[512] = "";
+  tg_graph_replay r = {0};
+  if (!q) return TG_EINVAL;
+  if (!g) return tg_context_fail(q->device->context, TG_EINVAL, "no graph is given");
+  if (replay) memcpy(&r, replay, replay_bytes < sizeof r ? replay_bytes : sizeof r);
+  if ((r.moves_n && !r.moves) || (r.params_n && !r.params))
+    return tg_context_fail(q->device->context, TG_EINVAL, "the replay lacks its moves or parameters");
+  return told(q->device, tg_graph_put(q, g, &r, message, sizeof message), message);
+}
+
+void tg_graph_free(tg_graph *g) { tg_graph_drop(g); }

@@ -6,7 +6,7 @@
 void tg_kernel_free(tg_kernel *k) {
   if (!k) return;
   tg_allocator a = k->context->env.allocator;
-  k->loaded->driver->unload(k->loaded);
+  tg_device_unload(k->loaded);
   a.free(a.user, k, k->bytes);
 }
 
@@ -37,18 +37,24 @@ size_t tg_kernel_workspace(const tg_kernel *k, int threads) {
 
 static bool complete(const tg_launch *l) { return l && (l->buffers || !l->buffers_n) && (l->params || !l->params_n); }
 
-typedef tg_status starting(tg_device_kernel *, const tg_launch *, char *message, size_t n);
-
-static tg_status start(tg_kernel *k, const tg_launch *l, starting *how) {
+/* queue NULL: the default one of the kernel's device, and wait */
+static tg_status start(tg_queue *q, tg_kernel *k, const tg_launch *l) {
   char message[512];
-  if (!k) return TG_EINVAL; /* from a failed compile */
   if (!complete(l)) return tg_context_fail(k->context, TG_EINVAL, "the launch lacks its buffers or parameters");
-  tg_status s = how(k->loaded, l, message, sizeof message);
+  tg_status s = q ? tg_device_put(q, k->loaded, l, message, sizeof message)
+                  : tg_device_run(k->loaded, l, message, sizeof message);
   return s == TG_OK ? s : tg_context_fail(k->context, s, message);
 }
 
-tg_status tg_kernel_run(tg_kernel *k, const tg_launch *l) { return start(k, l, tg_device_run); }
-tg_status tg_kernel_start(tg_kernel *k, const tg_launch *l) { return start(k, l, tg_device_start); }
+/* k is NULL if it is from a failed compile */
+tg_status tg_kernel_run(tg_kernel *k, const tg_launch *l) { return k ? start(NULL, k, l) : TG_EINVAL; }
+
+tg_status tg_kernel_start(tg_kernel *k, const tg_launch *l) {
+  tg_status s = k ? start(k->loaded->device->queue, k, l) : TG_EINVAL;
+  return s == TG_OK ? tg_queue_submit(k->loaded->device->queue, NULL) : s;
+}
+
+tg_status tg_queue_launch(tg_queue *q, tg_kernel *k, const tg_launch *l) { return q && k ? start(q, k, l) : TG_EINVAL; }
 
 tg_status tg_kernel_time(tg_kernel *k, const tg_launch *l, double seconds, tg_timing *out) {
   char message[512];

@@ -131,7 +131,7 @@ static tg_status load(tg_compilation *k, tg_kernel **out) {
   k->code = NULL;              /* now owned by the loaded kernel */
   *out = new_kernel(c, loaded, k->from_cache, k->tuned);
   if (*out) return TG_OK;
-  d->driver->unload(loaded);
+  tg_device_unload(loaded);
   k->job->env.status = TG_ENOMEM;
   snprintf(k->job->env.message, sizeof k->job->env.message, "out of memory");
   return TG_ENOMEM;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * What is the same for all devices: numbering, checks of a launch's arguments against the kernel's signature, and
- * timing by the host's clock. */
+ * timing. */
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include "devices/device.h"
 
-enum { MAX_BUFFERS = 255, ALIGN = 64 };
+enum { ALIGN = 64 };
 
 static const tg_driver *const drivers[] = {&tg_driver_cpu, &tg_driver_opencl};
 
@@ -19,25 +20,50 @@ bool tg_device_at(uint32_t number, const tg_driver **driver, uint32_t *i, tg_dev
   return false;
 }
 
-tg_status tg_device_describe(uint32_t i, tg_device_info *out) {
+tg_status tg_device_describe_sized(uint32_t i, tg_device_info *out, size_t bytes) {
   const tg_driver *driver;
+  tg_device_info about;
   uint32_t at;
   if (!out) return TG_EINVAL;
-  return tg_device_at(i, &driver, &at, out) ? TG_OK : TG_MISS;
+  if (!tg_device_at(i, &driver, &at, &about)) return TG_MISS;
+  about.index = at;
+  if (bytes > sizeof about) memset((char *)out + sizeof about, 0, bytes - sizeof about);
+  memcpy(out, &about, bytes < sizeof about ? bytes : sizeof about);
+  return TG_OK;
+}
+
+tg_status tg_device_named(const char *name, uint32_t *i) {
+  tg_device_info about;
+  uint32_t number = 0, index = 0;
+  const char *colon = name ? strchr(name, ':') : NULL;
+  size_t n = colon ? (size_t)(colon - name) : name ? strlen(name) : 0;
+  if (!n || !i || n >= sizeof about.driver) return TG_EINVAL;
+  for (const char *p = colon ? colon + 1 : "0"; *p || (colon && p == colon + 1); p++) {
+    if (!isdigit((unsigned char)*p) || index > 99999) return TG_EINVAL;
+    index = 10 * index + (uint32_t)(*p - '0');
+  }
+  for (uint32_t d = 0; d < TG_COUNT(drivers); d++) {
+    bool wanted = strlen(drivers[d]->name) == n && !memcmp(drivers[d]->name, name, n);
+    uint32_t k = 0;
+    for (; drivers[d]->describe(k, &about); k++, number++)
+      if (wanted && k == index) return *i = number, TG_OK;
+    if (wanted) return TG_MISS;
+  }
+  return TG_EINVAL;
 }
 
 size_t tg_device_workspace(const tg_device_kernel *k, uint32_t threads) {
-  return k->code ? (size_t)threads * k->info.workspace + k->info.shared : 0;
+  return k->code ? (size_t)threads * k->info.workspace + k->info.shared : k->scratch;
 }
 
 tg_phase_fn *tg_device_entry(const tg_device_kernel *k, size_t scratch) {
   enum { MAX_PARAMS = 32 };
-  void *none[MAX_BUFFERS + 1] = {NULL};
+  void *none[TG_MAX_BUFFERS + 1] = {NULL};
   int64_t least[MAX_PARAMS], most[MAX_PARAMS];
   const tg_signature *s = k->signature;
   const tg_signature_param *p = tg_signature_params(s);
   if (!k->code || k->info.phases != 1 || k->info.loops || k->info.shared || k->info.aligned ||
-      k->info.workspace > scratch || s->params_n > MAX_PARAMS || s->buffers_n > MAX_BUFFERS)
+      k->info.workspace > scratch || s->params_n > MAX_PARAMS || s->buffers_n > TG_MAX_BUFFERS)
     return NULL;
   for (uint32_t i = 0; i < s->params_n; i++) least[i] = p[i].lo, most[i] = p[i].hi;
   return tg_code_tasks(k->code, 0, none, least) == 1 && tg_code_tasks(k->code, 0, none, most) == 1
@@ -106,36 +132,56 @@ static tg_status check(const tg_device_kernel *k, const tg_launch *l, void **buf
 
 /* The caller's workspace must have room for every thread that takes part. */
 static tg_status check_workspace(const tg_device_kernel *k, const tg_launch *l, tg_work *w, char *message, size_t n) {
-  if (!k->code) return wrong(message, n, "a launch on this device takes no workspace of the caller's");
   if (l->parallel_for) w->threads = l->threads > 0 ? (uint32_t)l->threads : 1;
   size_t needed = tg_device_workspace(k, w->threads);
   if ((uintptr_t)l->workspace % ALIGN) return wrong(message, n, "the workspace is not aligned to %d bytes", ALIGN);
   if (l->workspace_bytes < needed)
-    return wrong(message, n, "the workspace has %zu bytes, %zu are needed on %u threads", l->workspace_bytes, needed,
-                 w->threads);
+    return k->code ? wrong(message, n, "the workspace has %zu bytes, %zu are needed on %u threads", l->workspace_bytes,
+                           needed, w->threads)
+                   : wrong(message, n, "the workspace has %zu bytes, %zu are needed", l->workspace_bytes, needed);
   w->workspace = l->workspace;
   return TG_OK;
 }
 
-tg_status tg_device_start(tg_device_kernel *k, const tg_launch *l, char *message, size_t n) {
-  void *buffers[MAX_BUFFERS + 1];
-  int64_t bytes[MAX_BUFFERS];
-  if (k->signature->buffers_n > MAX_BUFFERS) return wrong(message, n, "a kernel of over %d buffers", MAX_BUFFERS);
+tg_status tg_device_check(const tg_device_kernel *k, const tg_launch *l, void **buffers, int64_t *bytes, tg_work *w,
+                          char *message, size_t n) {
+  if (k->signature->buffers_n > TG_MAX_BUFFERS)
+    return wrong(message, n, "a kernel of over %d buffers", TG_MAX_BUFFERS);
   tg_status s = check(k, l, buffers, bytes, message, n);
+  *w = (tg_work){.buffers = buffers,
+                 .bytes = bytes,
+                 .params = l->params,
+                 .threads = tg_pool_asked(k->device->pool, l->threads),
+                 .parallel_for = l->parallel_for,
+                 .parallel_user = l->parallel_user};
+  return s == TG_OK && l->workspace ? check_workspace(k, l, w, message, n) : s;
+}
+
+tg_status tg_device_put(tg_queue *q, tg_device_kernel *k, const tg_launch *l, char *message, size_t n) {
+  void *buffers[TG_MAX_BUFFERS + 1];
+  int64_t bytes[TG_MAX_BUFFERS];
+  tg_work w;
+  if (k->device != q->device) return wrong(message, n, "the kernel was compiled for another device than the queue's");
+  if (q->options.kind == TG_QUEUE_COPY) return wrong(message, n, "a queue of kind COPY takes no launches");
+  tg_status s = tg_device_check(k, l, buffers, bytes, &w, message, n);
   if (s != TG_OK) return s;
-  tg_work w = {.buffers = buffers,
-               .bytes = bytes,
-               .params = l->params,
-               .threads = tg_pool_asked(k->device->pool, l->threads),
-               .parallel_for = l->parallel_for,
-               .parallel_user = l->parallel_user};
-  if (l->workspace && (s = check_workspace(k, l, &w, message, n)) != TG_OK) return s;
-  return k->driver->launch(k, &w, message, n);
+  tg_graph *graph = atomic_load_explicit(&q->recording, memory_order_acquire);
+  return graph ? tg_graph_add_launch(graph, k, l, &w, message, n) : tg_queue_put(q, k, &w, message, n);
 }
 
 tg_status tg_device_run(tg_device_kernel *k, const tg_launch *l, char *message, size_t n) {
-  tg_status s = tg_device_start(k, l, message, n);
-  return s == TG_OK && !k->code ? k->driver->wait(k->device, message, n) : s;   /* on the host's CPU it is complete */
+  tg_queue *q = k->device->queue;
+  uint64_t value;
+  tg_status s = tg_device_put(q, k, l, message, n);
+  if (s != TG_OK || k->driver->immediate) return s;
+  s = tg_queue_hand(q, &value, message, n);
+  return s == TG_OK ? tg_queue_await(q, value, -1, message, n) : s;
+}
+
+void tg_device_unload(tg_device_kernel *k) {
+  char message[256];
+  tg_device_wait_all(k->device, message, sizeof message);
+  k->driver->unload(k);
 }
 
 /* ---- time ---- */
@@ -145,22 +191,47 @@ static int by_value(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-tg_status tg_device_time(tg_device_kernel *k, const tg_launch *launch, double seconds, tg_timing *out, char *message,
-                         size_t message_n) {
+/* `inner` launches one after another, seconds of all: by the host's clock, or the device's on a queue of their own. */
+static tg_status measure(tg_queue *q, tg_device_kernel *k, const tg_launch *l, uint32_t inner, double *seconds,
+                         char *message, size_t n) {
+  double at[2] = {tg_now()};
+  tg_status s = TG_OK;
+  bool host = k->driver->immediate;
+  if (!host) s = tg_queue_put_stamp(q, 0, message, n);
+  for (uint32_t i = 0; i < inner && s == TG_OK; i++) s = tg_device_put(q, k, l, message, n);
+  if (s == TG_OK && !host) s = tg_queue_put_stamp(q, 1, message, n);
+  if (s == TG_OK && !host) s = tg_queue_times(q, 0, 2, at, message, n);
+  else at[1] = tg_now();
+  *seconds = at[1] - at[0];
+  return s;
+}
+
+static tg_status time_on(tg_queue *q, tg_device_kernel *k, const tg_launch *l, double seconds, tg_timing *out,
+                         char *message, size_t message_n) {
   enum { MOST = 1000 };
-  double times[MOST], start = tg_now();
+  const double least = 20e-6;   /* shorter runs are timed together, so that reading the clock does not count */
+  double times[MOST], start, first = 0;
   uint32_t n = 0, inner = 1;
-  tg_status s = tg_device_run(k, launch, message, message_n);
-  double first = tg_now() - start;
-  /* short runs are timed together, so that the cost of reading the clock does not count */
-  if (first < 20e-6) inner = (uint32_t)(20e-6 / (first > 1e-8 ? first : 1e-8)) + 1;
+  tg_status s = measure(q, k, l, 1, &first, message, message_n);
+  if (first < least) inner = (uint32_t)(least / (first > 1e-8 ? first : 1e-8)) + 1;
   for (start = tg_now(); s == TG_OK && n < MOST && (n < 3 || tg_now() - start < seconds); n++) {
-    double t = tg_now();
-    for (uint32_t i = 0; i < inner && s == TG_OK; i++) s = tg_device_run(k, launch, message, message_n);
-    times[n] = (tg_now() - t) / inner;
+    s = measure(q, k, l, inner, &times[n], message, message_n);
+    times[n] /= inner;
   }
   if (s != TG_OK) return s;
   qsort(times, n, sizeof *times, by_value);
   *out = (tg_timing){times[0], times[n / 2], n};
   return TG_OK;
+}
+
+tg_status tg_device_time(tg_device_kernel *k, const tg_launch *l, double seconds, tg_timing *out, char *message,
+                         size_t n) {
+  tg_queue *q = k->device->queue;
+  if (k->driver->immediate) return time_on(q, k, l, seconds, out, message, n);
+  tg_status s = tg_device_wait_all(k->device, message, n);
+  if (s == TG_OK) s = tg_queue_make(k->device, &(tg_queue_options){.kind = TG_QUEUE_COMPUTE}, &q, message, n);
+  if (s != TG_OK) return s;
+  s = time_on(q, k, l, seconds, out, message, n);
+  tg_queue_drop(q);
+  return s;
 }

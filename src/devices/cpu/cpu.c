@@ -30,12 +30,14 @@ static bool describe(uint32_t i, tg_device_info *out) {
   snprintf(out->driver, sizeof out->driver, "cpu");
   snprintf(out->name, sizeof out->name, "%.127s", t.silicon);
   snprintf(out->target, sizeof out->target, "host");
+  snprintf(out->chip, sizeof out->chip, "%.63s", t.silicon);
   return true;
 }
 
 static tg_status open_device(const tg_device *head, uint32_t i, tg_device **out, char *message, size_t n) {
   cpu *d = head->allocator.alloc(head->allocator.user, sizeof *d);
   (void)i;
+  if (head->native) return snprintf(message, n, "the CPU has no contexts of a driver"), TG_EINVAL;
   if (!d) return snprintf(message, n, "out of memory"), TG_ENOMEM;
   *d = (cpu){.head = *head};
   d->head.driver = &tg_driver_cpu;
@@ -54,8 +56,9 @@ static void close_device(tg_device *device) {
   a.free(a.user, d, sizeof *d);
 }
 
-static tg_status alloc_memory(tg_device *device, size_t bytes, void **out, char *message, size_t n) {
+static tg_status alloc_memory(tg_device *device, size_t bytes, uint32_t kind, void **out, char *message, size_t n) {
   cpu *d = (cpu *)device;
+  (void)kind;                  /* all memory is the host's */
   size_t rounded = (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1), all = rounded + ALIGN + sizeof(piece);
   void *block = rounded < bytes || all < rounded ? NULL : d->head.allocator.alloc(d->head.allocator.user, all);
   if (!block) return snprintf(message, n, "out of memory: %zu bytes", bytes), TG_ENOMEM;
@@ -80,14 +83,62 @@ static void free_memory(tg_device *device, void *memory) {
   if (p) free_piece(d, p);
 }
 
-static tg_status copy(tg_device *device, void *to, const void *from, size_t bytes, char *message, size_t n) {
-  (void)device, (void)message, (void)n;
-  if (bytes) memcpy(to, from, bytes);
+static tg_status import_memory(tg_device *device, uint32_t what, void *memory, size_t bytes, void **out, char *message,
+                               size_t n) {
+  (void)device, (void)what, (void)bytes, (void)message, (void)n;
+  *out = memory;
   return TG_OK;
 }
 
-static tg_status wait_for(tg_device *device, char *message, size_t n) {
-  return (void)device, (void)message, (void)n, TG_OK;
+/* ---- queues: work is done when it is put ---- */
+
+typedef struct { tg_queue head; atomic_ullong value; double stamp[TG_QUEUE_STAMPS]; } cpu_queue;
+
+static tg_status open_queue(const tg_queue *head, tg_queue **out, char *message, size_t n) {
+  const tg_allocator *a = &head->device->allocator;
+  if (head->options.native) return snprintf(message, n, "the CPU has no queues of a driver"), TG_EINVAL;
+  cpu_queue *q = a->alloc(a->user, sizeof *q);
+  if (!q) return snprintf(message, n, "out of memory"), TG_ENOMEM;
+  *q = (cpu_queue){.head = *head};
+  *out = &q->head;
+  return TG_OK;
+}
+
+static void close_queue(tg_queue *q) {
+  const tg_allocator *a = &q->device->allocator;
+  a->free(a->user, q, sizeof(cpu_queue));
+}
+
+static tg_status copy(tg_queue *q, void *to, const void *from, size_t bytes, char *message, size_t n) {
+  (void)q, (void)message, (void)n;
+  memcpy(to, from, bytes);
+  return TG_OK;
+}
+
+static tg_status after(tg_queue *q, tg_queue *of, uint64_t value, char *message, size_t n) {
+  return (void)q, (void)of, (void)value, (void)message, (void)n, TG_OK;
+}
+
+static tg_status stamp(tg_queue *q, uint32_t slot, char *message, size_t n) {
+  (void)message, (void)n;
+  ((cpu_queue *)q)->stamp[slot] = tg_now();
+  return TG_OK;
+}
+
+static tg_status submit(tg_queue *q, uint64_t *value, char *message, size_t n) {
+  (void)message, (void)n;
+  *value = atomic_fetch_add_explicit(&((cpu_queue *)q)->value, 1, memory_order_relaxed) + 1;
+  return TG_OK;
+}
+
+static tg_status wait_for(tg_queue *q, uint64_t value, int64_t nanoseconds, char *message, size_t n) {
+  return (void)q, (void)value, (void)nanoseconds, (void)message, (void)n, TG_OK;
+}
+
+static tg_status stamps(tg_queue *q, uint32_t first, uint32_t slots, double *seconds, char *message, size_t n) {
+  (void)message, (void)n;
+  memcpy(seconds, &((cpu_queue *)q)->stamp[first], slots * sizeof *seconds);
+  return TG_OK;
 }
 
 /* ---- kernels ---- */
@@ -255,7 +306,8 @@ static bool run_with_workspaces(run *r) {
   return n == threads;
 }
 
-static tg_status launch(tg_device_kernel *head, const tg_work *w, char *message, size_t n) {
+static tg_status launch(tg_queue *q, tg_device_kernel *head, const tg_work *w, char *message, size_t n) {
+  (void)q;
   cpu_kernel *k = (cpu_kernel *)head;
   tg_status s = TG_OK;
   run r = {.k = k,
@@ -281,5 +333,22 @@ static tg_status launch(tg_device_kernel *head, const tg_work *w, char *message,
   return s;
 }
 
-const tg_driver tg_driver_cpu = {describe, open_device, close_device, alloc_memory, free_memory,
-                                 copy,     load,        unload,       launch,       wait_for};
+const tg_driver tg_driver_cpu = {.name = "cpu",
+                                 .immediate = true,
+                                 .describe = describe,
+                                 .open = open_device,
+                                 .close = close_device,
+                                 .alloc = alloc_memory,
+                                 .import = import_memory,
+                                 .free = free_memory,
+                                 .load = load,
+                                 .unload = unload,
+                                 .queue_open = open_queue,
+                                 .queue_close = close_queue,
+                                 .launch = launch,
+                                 .copy = copy,
+                                 .after = after,
+                                 .stamp = stamp,
+                                 .submit = submit,
+                                 .wait = wait_for,
+                                 .stamps = stamps};
