@@ -24,7 +24,7 @@ static const char usage[] =
     "  import PATH   the choices of such a file; one that is here already stays if it is faster\n"
     "  merge PATH    the choices of another folder, likewise\n";
 
-extern const char tg_build[];
+extern const char tg_build_hash[];
 typedef struct {
   const char *folder;
   tg_env env;
@@ -37,7 +37,7 @@ typedef struct {
 
 static bool ours(const tg_tuned *t) {
   char want[256];
-  snprintf(want, sizeof want, "\nbuild %s\nllvm %s\n", tg_build, tg_llvm_version());
+  snprintf(want, sizeof want, "\nbuild %s\nllvm %s\n", tg_build_hash, tg_llvm_version());
   return strstr(t->key, want) != NULL;
 }
 

@@ -12,6 +12,8 @@ static const struct { const char *name, *args, *what; int (*run)(int, char **);
      cmd_show},
     {"measure", "", "what its operations, caches, memory and threads take here: a row of machines.def", cmd_measure},
     {"run", "FILE.tg [name=value ...]", "compile and run it; --check against the interpreter, --time", cmd_run},
+    {"build", "FILE.tg [name=value ...] -o FILE.o --header FILE.h",
+     "ahead of time: an object file and a header, for programs without tg", cmd_build},
     {"tune", "FILE.tg [name=value ...]", "search the schedule that makes it fastest here; tg tune gemm: of a product",
      cmd_tune},
     {"store", "list|verify|export|import", "the choices that tg tune has kept", cmd_store},

@@ -79,14 +79,26 @@ void tool_figure(bool json, const char *bench, const char *name, const char *met
 
 /* ---- arguments ---- */
 
+/* NAME=VALUE, or a range of values that are known at launch: NAME=LEAST..MOST, NAME=LEAST..MOST%MULTIPLE. */
 static bool binding(char *text, tool_args *a) {
   char *eq = strchr(text, '='), *end;
   if (!eq || a->bindings == (int)(sizeof a->binding / sizeof *a->binding)) return false;
   errno = 0;
-  long long v = strtoll(eq + 1, &end, 0);
-  if (end == eq + 1 || *end || errno) return false;
+  long long v = strtoll(eq + 1, &end, 0), most = v, multiple = 1;
+  if (end == eq + 1) return false;
+  if (!strncmp(end, "..", 2)) {
+    char *from = end + 2;
+    most = strtoll(from, &end, 0);
+    if (end == from || most < v) return false;
+    if (*end == '%') {
+      from = end + 1;
+      multiple = strtoll(from, &end, 0);
+      if (end == from || multiple < 1) return false;
+    }
+  }
+  if (*end || errno) return false;
   *eq = 0;
-  a->binding[a->bindings++] = (tool_binding){text, v};
+  a->binding[a->bindings++] = (tool_binding){text, v, most, multiple};
   return true;
 }
 
@@ -122,7 +134,7 @@ static bool match(const option *o, int argc, char **argv, int *i, tool_args *a, 
 
 static bool refuse(const char *given, const tool_args *a) {
   if (given[0] != '-' && strchr(given, '='))
-    fprintf(stderr, "tg: '%s': NAME=INTEGER binds a parameter or a knob\n", given);
+    fprintf(stderr, "tg: '%s': NAME=INTEGER binds a parameter or a knob, NAME=LEAST..MOST a parameter that launches give\n", given);
   else if (given[0] != '-') fprintf(stderr, "tg: '%s': one file is enough, '%s' is given already\n", given, a->file);
   else fprintf(stderr, "tg: '%s' is no option of this command; --help lists them\n", given);
   return false;
@@ -136,7 +148,8 @@ static bool take_word(const option *options, size_t n, int argc, char **argv, in
   for (size_t k = 0; word[0] == '-' && k < n && !known; k++) {
     known = match(&options[k], argc, argv, i, a, &wrong);
     /* an option that this command's usage does not speak of is no option of it */
-    if (known && options[k].flag != &a->help && !strstr(usage, options[k].name)) known = false;
+    const char *spoken = strcmp(options[k].name, "-o") ? options[k].name : "-o FILE";
+    if (known && options[k].flag != &a->help && !strstr(usage, spoken)) known = false;
   }
   if (known && wrong) return fprintf(stderr, "tg: %s %s\n", argv[*i], wrong), false;
   if (known || (word[0] != '-' && strchr(word, '=') && binding(argv[*i], a))) return true;
@@ -196,6 +209,8 @@ bool tool_parse(int argc, char **argv, tool_args *a, const char *usage) {
       {.name = "--with", .text = &a->with},
       {.name = "--sketch", .text = &a->sketch},
       {.name = "--plot", .text = &a->plot},
+      {.name = "-o", .text = &a->object},
+      {.name = "--header", .text = &a->header},
       {.name = "--knobs", .flag = &a->knobs},
       {.name = "--resume", .flag = &a->resume},
       {.name = "--causal", .flag = &a->causal},
@@ -234,7 +249,8 @@ bool tool_load(const tool_args *a, tool_program *p) {
   uint32_t bindings_n = 0;
   for (int i = 0; i < a->bindings; i++)
     if (!taken[i])
-      p->bindings[bindings_n++] = (tg_binding){a->binding[i].name, a->binding[i].value, a->binding[i].value, 1};
+      p->bindings[bindings_n++] = (tg_binding){a->binding[i].name, a->binding[i].value, a->binding[i].most,
+                                             a->binding[i].multiple};
   p->options = (tg_compile_options){.bindings = p->bindings,
                                     .bindings_n = bindings_n,
                                     .opts = a->opts ? p->opts : NULL,

@@ -16,7 +16,8 @@ enum {
   TOOL_INTERRUPTED = 4 /* by a signal, before it was done */
 };
 
-typedef struct { char *name; int64_t value; } tool_binding;
+/* value: the only one, or the least; a range also has the largest, most, which is a multiple of `multiple`. */
+typedef struct { char *name; int64_t value, most, multiple; } tool_binding;
 
 /* The command line after the command: FILE name=value... --flag --key=value (or --key value). */
 typedef struct {
@@ -26,7 +27,7 @@ typedef struct {
   const char *opt[32];            /* --opt, in order */
   int opts;
   const char *kernel, *stage, *pass, *pack, *target, *cache, *cases, *vs, *shapes, *types, *transposes, *expect;
-  const char *journal, *tuned, *csv, *sweep, *with, *sketch, *plot;
+  const char *journal, *tuned, *csv, *sweep, *with, *sketch, *plot, *object, *header;
   bool check, time, json, help, rules, diff, update, knobs, resume, rows, causal, cost, save, explain;
   int threads, candidates, seed, beam, workers;
   double seconds, budget;
@@ -38,7 +39,7 @@ bool tool_parse(int argc, char **argv, tool_args *a, const char *usage);
 int cmd_devices(int argc, char **argv), cmd_show(int argc, char **argv), cmd_run(int argc, char **argv),
     cmd_replay(int argc, char **argv), cmd_bench(int argc, char **argv), cmd_demo(int argc, char **argv),
     cmd_tune(int argc, char **argv), cmd_worker(int argc, char **argv), cmd_store(int argc, char **argv),
-    cmd_measure(int argc, char **argv);
+    cmd_measure(int argc, char **argv), cmd_build(int argc, char **argv);
 
 const char *tool_benches(void);   /* the names of all benchmarks: "lower|kernels|.." */
 

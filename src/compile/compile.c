@@ -132,16 +132,24 @@ static tg_object source_of(tg_job *j, const tg_target *t, const tg_uop *linear, 
   return (tg_object){(void *)text, strlen(text) + 1};
 }
 
-static void compile_program(tg_job *j, tg_context *c, const tg_kernel_source *s, tg_cache_entry *entry, double *price) {
+static void compile_program(tg_job *j, tg_context *c, const tg_kernel_source *s, tg_cache_entry *entry, double *price,
+                            const char **ir) {
   const tg_target *t = tg_target_asked(c, s->options);
   tg_jit *jit = tg_target_is_source(t) ? NULL : open_jit(j, c);
   lowering w = {j, c, s, entry, NULL};
   lower(&w);
   if (price && t->arch <= TG_ARCH_AARCH64) *price = tg_cost_of(j, t, w.linear, NULL, (int)t->threads).seconds;
   tg_object object =
-      jit ? tg_jit_compile(jit, j, w.linear, &entry->info, NULL, NULL) : source_of(j, t, w.linear, &entry->info);
+      jit ? tg_jit_compile(jit, j, w.linear, &entry->info, ir, NULL) : source_of(j, t, w.linear, &entry->info);
   entry->object = object.data;
   entry->object_n = object.bytes;
+}
+
+void tg_compile_module(tg_job *j, tg_context *c, const tg_kernel_source *s, tg_cache_entry *entry, const char **ir) {
+  tg_kernel_source_check(j, s);
+  tg_kernel_source_read(j, s);
+  set_signature(j, entry);
+  compile_program(j, c, s, entry, NULL, ir);
 }
 
 /* ---- the kernel that packs an operand: a separate program, in a job of its own ---- */
@@ -171,7 +179,7 @@ static void compile_packing(void *arg) {
   packing_work *w = arg;
   tg_kernel_source_read(w->job, &w->source);
   set_signature(w->job, &w->entry);
-  compile_program(w->job, w->context, &w->source, &w->entry, w->price);
+  compile_program(w->job, w->context, &w->source, &w->entry, w->price, NULL);
 }
 
 static const void *copied(tg_job *j, const void *data, size_t bytes) {
@@ -180,7 +188,7 @@ static const void *copied(tg_job *j, const void *data, size_t bytes) {
 
 static void compile(tg_job *j, tg_context *c, const tg_kernel_source *s, tg_cache_entry *entry, double *price) {
   if (!s->options->pack) {
-    compile_program(j, c, s, entry, price);
+    compile_program(j, c, s, entry, price, NULL);
     return;
   }
   tg_compile_options none = {.device = s->options->device};

@@ -9,4 +9,6 @@
  * to run; NULL: all. seen, user: as in tg_lower. */
 const tg_uop *tg_run_passes(tg_job *j, tg_context *c, const tg_kernel_source *s, const char *until, tg_stage_fn *seen,
                             void *user);
+/* Compiles the source into the entry as a context does, with its signature; ir: the text of LLVM's module. */
+void tg_compile_module(tg_job *j, tg_context *c, const tg_kernel_source *s, tg_cache_entry *entry, const char **ir);
 #endif

@@ -122,6 +122,8 @@ typedef struct tg_emitter {
   uint32_t ptx_version;        /* PTX version * 10 that inline PTX needs; 0: the target's is enough */
 } tg_emitter;
 
+/* module.c. NULL: LLVM has no such target. */
+LLVMTargetMachineRef tg_jit_machine(const tg_target *t, LLVMCodeGenOptLevel level);
 /* emit.c */
 void tg_emit_module(tg_emitter *, tg_code_info *info);
 void tg_emit_list(tg_emitter *, const tg_uop *const *list, uint32_t n);

@@ -29,6 +29,7 @@ static void register_x86(void) {
   LLVMInitializeX86Target();
   LLVMInitializeX86TargetMC();
   LLVMInitializeX86AsmPrinter();
+  LLVMInitializeX86AsmParser();   /* CPUID in code that is built ahead of time */
 }
 
 static void register_aarch64(void) {
@@ -104,7 +105,7 @@ void tg_jit_close(tg_jit *jit) {
 
 const tg_target *tg_jit_target(const tg_jit *jit) { return &jit->target; }
 
-static LLVMTargetMachineRef new_machine(const tg_target *t, LLVMCodeGenOptLevel level) {
+LLVMTargetMachineRef tg_jit_machine(const tg_target *t, LLVMCodeGenOptLevel level) {
   LLVMTargetRef target;
   char *message = NULL;
   register_target(t->arch);
@@ -120,7 +121,7 @@ static LLVMTargetMachineRef borrow_machine(tg_jit *jit) {
   pthread_mutex_lock(&jit->lock);
   if (jit->idle_n) m = jit->idle[--jit->idle_n];
   pthread_mutex_unlock(&jit->lock);
-  return m ? m : new_machine(&jit->target, LLVMCodeGenLevelDefault);
+  return m ? m : tg_jit_machine(&jit->target, LLVMCodeGenLevelDefault);
 }
 
 static void return_machine(tg_jit *jit, LLVMTargetMachineRef m) {
@@ -140,7 +141,7 @@ static tg_status orc_of(tg_jit *jit, tg_orc **out, char *message, size_t message
   tg_orc *before = atomic_load(&jit->orc);
   *out = before;
   if (before && !tg_orc_is_inherited(before)) return TG_OK;
-  LLVMTargetMachineRef m = new_machine(&jit->target, LLVMCodeGenLevelDefault);
+  LLVMTargetMachineRef m = tg_jit_machine(&jit->target, LLVMCodeGenLevelDefault);
   if (!m) {
     snprintf(message, message_n, "LLVM has no target '%s'", jit->target.triple);
     return TG_EBACKEND;
@@ -213,7 +214,7 @@ static void set_up(compile *k) {
   LLVMMetadataRef one = LLVMValueAsMetadata(LLVMConstInt(e->integer[32], 1, 0));
   e->one_node = LLVMMDNodeInContext2(c, &one, 1);
   e->in_short_blocks = !tg_target_is_device(&k->jit->target) && statements_in(k->linear) > MANY_STATEMENTS;
-  k->machine = e->in_short_blocks ? new_machine(&k->jit->target, LLVMCodeGenLevelNone) : borrow_machine(k->jit);
+  k->machine = e->in_short_blocks ? tg_jit_machine(&k->jit->target, LLVMCodeGenLevelNone) : borrow_machine(k->jit);
   if (!k->machine) tg_fail(&k->j->env, TG_EBACKEND, "LLVM has no target '%s'", k->jit->target.triple);
   LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(k->machine);
   LLVMSetModuleDataLayout(e->m, layout);

@@ -16,16 +16,14 @@
 #endif
 #include "target/processor.h"
 
-typedef struct { const char *name; uint8_t word, bit; uint32_t state; } feature;
-
-static const feature x86_features[] = {
+static const tg_feature x86_features[] = {
 #define X86(id, name, word, bit, state) {name, word, bit, state},
 #define ARM(id, name, word, bit)
 #include "target/feature.def"
 #undef X86
 #undef ARM
 };
-static const feature arm_features[] = {
+static const tg_feature arm_features[] = {
 #define X86(id, name, word, bit, state)
 #define ARM(id, name, word, bit) {name, word, bit, 0},
 #include "target/feature.def"
@@ -34,12 +32,10 @@ static const feature arm_features[] = {
 };
 _Static_assert(TG_COUNT(x86_features) <= 64 && TG_COUNT(arm_features) <= 64, "a set of features is a word");
 
-static const feature *feature_at(tg_arch arch, uint32_t i) {
+const tg_feature *tg_feature_at(tg_arch arch, uint32_t i) {
   if (arch == TG_ARCH_X86_64) return i < TG_COUNT(x86_features) ? &x86_features[i] : NULL;
   return arch == TG_ARCH_AARCH64 && i < TG_COUNT(arm_features) ? &arm_features[i] : NULL;
 }
-
-const char *tg_feature_name(tg_arch arch, uint32_t i) { return feature_at(arch, i) ? feature_at(arch, i)->name : NULL; }
 
 /* ---- as it tells itself ---- */
 
@@ -125,8 +121,8 @@ void tg_processor_read(tg_processor *p, bool ask) {
 
 uint64_t tg_processor_features(const tg_processor *p) {
   uint64_t set = 0;
-  for (uint32_t i = 0; feature_at(p->arch, i); i++) {
-    const feature *f = feature_at(p->arch, i);
+  for (uint32_t i = 0; tg_feature_at(p->arch, i); i++) {
+    const tg_feature *f = tg_feature_at(p->arch, i);
     uint64_t word = p->arch == TG_ARCH_X86_64 ? p->word[f->word] : p->hwcap[f->word];
     bool saved = (p->state & f->state) == f->state;
     if ((word >> f->bit & 1) && saved) set |= (uint64_t)1 << i;
@@ -147,11 +143,11 @@ void tg_target_judge(tg_target *t, const tg_processor *p) {
   }
   uint64_t missing = t->needs & ~tg_processor_features(p);
   size_t n = 0;
-  for (uint32_t i = 0; feature_at(p->arch, i); i++)
+  for (uint32_t i = 0; tg_feature_at(p->arch, i); i++)
     if (missing >> i & 1 && n < sizeof t->lacks)
       n +=
           (size_t)snprintf(t->lacks + n, sizeof t->lacks - n, "%s%s",
-                           n ? ", " : "this machine's processor, or its system, has no ", feature_at(p->arch, i)->name);
+                           n ? ", " : "this machine's processor, or its system, has no ", tg_feature_at(p->arch, i)->name);
   if (n) return;
   if (t->arch == TG_ARCH_X86_64 && (t->needs >> TG_X86_AMX_TILE & 1) && !p->tiles)
     snprintf(t->lacks, sizeof t->lacks, "this process may not use the registers of amx-tile");

@@ -51,8 +51,10 @@ enum {
   TG_ARM_FEATURES
 };
 
-/* LLVM's name of a feature; NULL after the last. */
-const char *tg_feature_name(tg_arch arch, uint32_t i);
+/* A row of feature.def. name: LLVM's. state: bits of XCR0 that the system must have enabled (x86-64). */
+typedef struct tg_feature { const char *name; uint8_t word, bit; uint32_t state; } tg_feature;
+/* NULL after the last. */
+const tg_feature *tg_feature_at(tg_arch arch, uint32_t i);
 
 /* Describes the processor that this runs on. ask: request permission for AMX tiles from the system (see
  * tg_target_host for the consequences). */

@@ -17,7 +17,7 @@ static LLVMModuleRef module_of(LLVMContextRef c, const tg_target *t) {
     n += (size_t)snprintf(text + n, sizeof text - n,
                           "define internal i32 @callee%u(i32 %%x) \"target-cpu\"=\"x86-64\" \"target-features\"=\"+%s\" { %%y = mul i32 %%x, %u\n ret i32 %%y }\n"
                           "define i32 @caller%u(i32 %%x) \"target-cpu\"=\"%s\" { %%y = call i32 @callee%u(i32 %%x)\n ret i32 %%y }\n",
-                          i, tg_feature_name(t->arch, i), i + 3, i, t->cpu, i);
+                          i, tg_feature_at(t->arch, i)->name, i + 3, i, t->cpu, i);
   LLVMModuleRef m = NULL;
   char *message = NULL;
   LLVMMemoryBufferRef b = LLVMCreateMemoryBufferWithMemoryRangeCopy(text, n, "rows");
@@ -38,7 +38,7 @@ static void one(LLVMTargetRef target, const tg_target *t) {
     char name[32];
     snprintf(name, sizeof name, "callee%u", i);
     bool has = !LLVMGetNamedFunction(m, name);   /* taken in, and then of no use */
-    CHECK(has == (t->needs >> i & 1), "%s: LLVM's processor has %s%s, the row says otherwise", t->name, has ? "" : "no ", tg_feature_name(t->arch, i));
+    CHECK(has == (t->needs >> i & 1), "%s: LLVM's processor has %s%s, the row says otherwise", t->name, has ? "" : "no ", tg_feature_at(t->arch, i)->name);
   }
   LLVMDisposePassBuilderOptions(o);
   LLVMDisposeTargetMachine(machine);

@@ -1,0 +1,49 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# tg build: an object and a header that C and C++ programs use with nothing of tg, also for AArch64 under qemu; what is refused.
+set -u
+cd "$(dirname "$0")/../.."
+. tests/folder.sh
+passed=0 failed=0
+ok() { passed=$((passed + 1)); }
+wrong() { failed=$((failed + 1)); echo "$*"; }
+is() { what=$1; shift; if "$@" > "$t/out" 2>&1; then ok; else wrong "$what: $(head -n 5 "$t/out")"; fi; }
+says() { grep -q "$2" "$t/out" && ok || wrong "$1: no '$2' in: $(head -n 3 "$t/out")"; }
+tg=${BUILD:-build}/tg t=$(mktemp -d)
+trap 'rm -rf "$t"' EXIT
+export TG_TUNED=
+
+is "build" "$tg" build examples/matmul.tg M=1..4096 N=512 K=512 -o "$t/k.o" --header "$t/k.h"
+[ "$(nm -g --defined-only "$t/k.o" | wc -l)" = 1 ] && ok || wrong "more symbols than one: $(nm -g "$t/k.o")"
+[ "$(wc -c < "$t/k.o")" -le 200000 ] && ok || wrong "$(wc -c < "$t/k.o") bytes"
+for c in "gcc -std=c11 -pedantic -Wall -Wextra -Werror" "g++ -std=c++17 -x c++ -Wall -Wextra -Werror"; do
+  # shellcheck disable=SC2086
+  is "$c" $c -I"$t" -c tests/tool/built.c -o "$t/built.o"
+  is "link" gcc "$t/built.o" "$t/k.o" -o "$t/built" -lpthread
+  is "run" env -i "$t/built"
+  says "the result" '^0 wrong, dealt [1-4] times'
+  says "few bytes" "'A' has too few bytes"
+  says "many rows" 'M is not within 1..4096'
+done
+ldd "$t/built" | grep -qE 'LLVM|libtg' && wrong "it needs $(ldd "$t/built")" || ok
+# the same bytes again, from the same text
+is "again" "$tg" build examples/matmul.tg M=1..4096 N=512 K=512 -o "$t/again.o" --header "$t/again.h"
+cmp -s "$t/k.o" "$t/again.o" && ok || wrong "the object differs from one build to the next"
+if command -v qemu-aarch64 > /dev/null && command -v aarch64-linux-gnu-gcc > /dev/null; then
+  is "for AArch64" "$tg" build examples/matmul.tg M=1..4096 N=512 K=512 --target armv8-a,neoverse-n1,neoverse-v1 -o "$t/k.o" --header "$t/k.h"
+  is "link for AArch64" aarch64-linux-gnu-gcc -std=gnu11 -static -I"$t" tests/tool/built.c "$t/k.o" -o "$t/arm" -lpthread
+  for cpu in cortex-a57 neoverse-n1 max; do
+    qemu-aarch64 -cpu $cpu true 2>&1 | grep -q 'unable to find CPU' && continue
+    is "run on $cpu" qemu-aarch64 -cpu $cpu "$t/arm"
+    says "the result on $cpu" '^0 wrong, dealt [1-4] times'
+  done
+fi
+refused() { says=$1; shift; "$tg" build "$@" > "$t/out" 2>&1 && wrong "not refused: $*" || says "$*" "$says"; }
+refused 'usage\|tg build FILE' examples/matmul.tg
+refused "no target is named 'x87'" examples/matmul.tg M=4 N=4 K=4 --target x87 -o "$t/x.o" --header "$t/x.h"
+refused 'sm_80 is no processor' examples/matmul.tg M=4 N=4 K=4 --target sm_80 -o "$t/x.o" --header "$t/x.h"
+refused 'No such file' examples/matmul.tg M=4 N=4 K=4 -o "$t/none/x.o" --header "$t/x.h"
+refused "4..1'" examples/matmul.tg M=4..1 N=4 K=4 -o "$t/x.o" --header "$t/x.h"
+[ ! -e "$t/x.o" ] && ok || wrong "a refused build left a file"
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
