@@ -11,14 +11,17 @@ static const char usage[] =
     "tg build FILE.tg [name=value ...] -o FILE.o --header FILE.h [--target NAME,NAME,..] [--kernel NAME] [--opt WORDS "
     "...] [--tuned DIR] [--threads N]\n"
     "\n"
-    "Compiles the kernel into an object file with one function, and writes the header that declares it. A program links "
+    "Compiles the kernel into an object file with one function, and writes the header that declares it. A program "
+    "links "
     "the object and needs no tg,\n"
-    "no LLVM and no folder. The function checks its arguments as a launch does. FILE may be a C file (mine.c:matmul): tg "
+    "no LLVM and no folder. The function checks its arguments as a launch does. FILE may be a C file (mine.c:matmul): "
+    "tg "
     "show --help\n"
     "  name=value  a parameter or a knob; M=1..4096: a parameter that each call gives; M=8..4096%8: a multiple of 8. A "
     "parameter left out keeps\n"
     "              the range that the file gives it\n"
-    "  --target    one or several of a family of processors (tg devices --rows lists them); the function takes the best "
+    "  --target    one or several of a family of processors (tg devices --rows lists them); the function takes the "
+    "best "
     "that the processor it\n"
     "              runs on can run. Without: x86-64-v2,x86-64-v3,x86-64-v4, or armv8-a on such a machine\n"
     "  --threads   that will share the work, for the first choice (this machine's cores)\n"
@@ -89,7 +92,8 @@ int cmd_build(int argc, char **argv) {
   int result = TOOL_BROKEN;
   if (tg_context_create(&o, &c) == TG_OK) {
     tg_status s = tg_build_text(c, a.file, p.text, &p.options, names, n, &b);
-    if (s == TG_OK) result = deliver(&a, b);
+    if (s == TG_OK)
+      result = deliver(&a, b);
     else {
       fprintf(stderr, "%s\n", tg_error_message(c));
       result = s == TG_INTERNAL ? TOOL_BROKEN : TOOL_WRONG;

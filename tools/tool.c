@@ -134,7 +134,9 @@ static bool match(const option *o, int argc, char **argv, int *i, tool_args *a, 
 
 static bool refuse(const char *given, const tool_args *a) {
   if (given[0] != '-' && strchr(given, '='))
-    fprintf(stderr, "tg: '%s': NAME=INTEGER binds a parameter or a knob, NAME=LEAST..MOST a parameter that launches give\n", given);
+    fprintf(stderr,
+            "tg: '%s': NAME=INTEGER binds a parameter or a knob, NAME=LEAST..MOST a parameter that launches give\n",
+            given);
   else if (given[0] != '-') fprintf(stderr, "tg: '%s': one file is enough, '%s' is given already\n", given, a->file);
   else fprintf(stderr, "tg: '%s' is no option of this command; --help lists them\n", given);
   return false;

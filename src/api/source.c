@@ -52,8 +52,8 @@ static const char *key_of(tg_job *j, const tg_target *t, uint32_t threads, const
   tg_str k = tg_str_new(&j->env);
   tg_str_printf(&k, "tg %d.%d.%d\nbuild %s\nllvm %s\ntarget %s\nsilicon %s\nthreads %u\ncaches %llu %llu %llu\n"
                 "machine %016llx\n%s\n",
-                TG_VERSION_MAJOR, TG_VERSION_MINOR, TG_VERSION_PATCH, tg_build_hash, tg_llvm_version(), t->name, t->silicon,
-                threads, (unsigned long long)t->l1, (unsigned long long)t->l2, (unsigned long long)t->l3,
+                TG_VERSION_MAJOR, TG_VERSION_MINOR, TG_VERSION_PATCH, tg_build_hash, tg_llvm_version(), t->name,
+                t->silicon, threads, (unsigned long long)t->l1, (unsigned long long)t->l2, (unsigned long long)t->l3,
                 (unsigned long long)tg_machine_hash(&t->machine), more);
   tg_str_printf(&k, "stage %s\n", j->stage);
   for (uint32_t i = 0; i < j->params.n; i++)

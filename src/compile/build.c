@@ -9,22 +9,31 @@
 #include "tg/build.h"
 
 /* The result of one target's compile, in one block of the caller's allocator. */
-typedef struct { size_t bytes; char *ir; tg_signature *signature; tg_code_info info; tg_target target; } part;
+typedef struct {
+  size_t bytes;
+  char *ir;
+  tg_signature *signature;
+  tg_code_info info;
+  tg_target target;
+} part;
 
 enum { MOST_TARGETS = 32 };
 
 typedef struct {
-  tg_compilation work;         /* of the caller's context: its job holds texts and arrays */
+  tg_compilation work; /* of the caller's context: its job holds texts and arrays */
   const char *const *names;
   uint32_t names_n, n;
   part *parts[MOST_TARGETS];
-  tg_context *context;         /* of the target that is being compiled */
+  tg_context *context; /* of the target that is being compiled */
   tg_built *built;
 } build;
 
 /* ---- one target ---- */
 
-typedef struct { tg_compilation work; part *part; } compiling;
+typedef struct {
+  tg_compilation work;
+  part *part;
+} compiling;
 
 static void keep(compiling *k, const char *ir) {
   tg_job *j = k->work.job;
@@ -36,7 +45,7 @@ static void keep(compiling *k, const char *ir) {
   if (!block) tg_fail(&j->env, TG_ENOMEM, "out of memory");
   part *p = k->part = (part *)(void *)block;
   *p = (part){.bytes = bytes, .info = e->info, .target = k->work.context->target};
-  p->signature = (tg_signature *)(void *)(block + head);   /* as aligned as its numbers of 64 bits want */
+  p->signature = (tg_signature *)(void *)(block + head); /* as aligned as its numbers of 64 bits want */
   memcpy(p->signature, e->signature, e->signature_n);
   if (launch) p->info.launch = memcpy(block + head + e->signature_n, e->info.launch, launch);
   p->ir = strcpy(block + head + e->signature_n + launch, ir);
@@ -67,7 +76,8 @@ static const char *unfit(tg_job *j, const tg_target *t, const tg_target *first) 
   if (t->arch == TG_ARCH_X86_64 && t->needs >> TG_X86_AMX_TILE & 1)
     return tg_format(&j->env, "code for %s uses AMX tiles, for which a program must ask its system first", t->name);
   if (first->arch != t->arch)
-    return tg_format(&j->env, "%s and %s are of two families of processors: an object is for one", first->name, t->name);
+    return tg_format(&j->env, "%s and %s are of two families of processors: an object is for one", first->name,
+                     t->name);
   return NULL;
 }
 
@@ -98,15 +108,20 @@ static void one_target(build *b, const char *name) {
 
 static void by_instruction_sets(build *b) {
   for (uint32_t i = 1; i < b->n; i++)
-    for (uint32_t k = i; k && __builtin_popcountll(b->parts[k - 1]->target.needs) >
-                                  __builtin_popcountll(b->parts[k]->target.needs); k--) {
+    for (uint32_t k = i;
+         k && __builtin_popcountll(b->parts[k - 1]->target.needs) > __builtin_popcountll(b->parts[k]->target.needs);
+         k--) {
       part *p = b->parts[k];
       b->parts[k] = b->parts[k - 1];
       b->parts[k - 1] = p;
     }
 }
 
-typedef struct { tg_built built; tg_allocator allocator; size_t bytes; } block;
+typedef struct {
+  tg_built built;
+  tg_allocator allocator;
+  size_t bytes;
+} block;
 
 static void deliver(build *b, const tg_object *object, const char *header, const char *name) {
   tg_allocator *a = &b->work.context->env.allocator;

@@ -38,9 +38,9 @@ static const char helpers[] =
     "  %r = call i64 @tg.cmod(i64 %a, i64 %b)\n"
     "  %left = icmp ne i64 %r, 0\n  %x = xor i64 %r, %b\n  %apart = icmp slt i64 %x, 0\n"
     "  %up = and i1 %left, %apart\n  %d = select i1 %up, i64 %b, i64 0\n  %v = add i64 %r, %d\n  ret i64 %v\n}\n"
-    /* shifts by fewer than 0 or by 64 bits and more are of no size that fits, or give 0 and -1 */
+    /* shifts by fewer than 0 or more than 62 bits give 0, to the right 0 or -1 */
     "define internal i64 @tg.shl(i64 %a, i64 %b, ptr %beyond) {\n"
-    "  %less = icmp slt i64 %b, 0\n  %more = icmp sge i64 %b, 126\n  %out = or i1 %less, %more\n"
+    "  %less = icmp slt i64 %b, 0\n  %more = icmp sge i64 %b, 63\n  %out = or i1 %less, %more\n"
     "  br i1 %out, label %none, label %some\n"
     "none:\n  ret i64 0\n"
     "some:\n  %far = icmp sgt i64 %b, 62\n  %by = select i1 %far, i64 63, i64 %b\n"
@@ -77,7 +77,9 @@ static const char helpers[] =
 
 /* ---- text ---- */
 
-typedef struct { char text[24]; } value;   /* of a value's name, or of a number */
+typedef struct {
+  char text[24];
+} value; /* of a value's name, or of a number */
 
 static value number(int64_t n) {
   value v;
@@ -116,7 +118,7 @@ static void check(tg_wrapper *w, value right, const char *message) {
 static value cut(tg_wrapper *w, tg_type t, value v) {
   int bits = 8 * tg_type_bytes(t);
   if (t == TG_BOOL) return put(w, "and i64 %s, 1", v.text);
-  if (bits == 64 || t == TG_INDEX) return v;   /* tg.fit refuses what would not fit */
+  if (bits == 64 || t == TG_INDEX) return v; /* tg.fit refuses what would not fit */
   value narrow = put(w, "trunc i64 %s to i%d", v.text, bits);
   return put(w, "%s i%d %s to i64", tg_is_signed(t) ? "sext" : "zext", bits, narrow.text);
 }
@@ -178,11 +180,15 @@ static value expression(tg_wrapper *w, const tg_signature_expr *e) {
     const tg_signature_code *c = &tg_signature_codes(w->signature)[i];
     value v;
     if (tg_is_float(c->type) || tg_is_float(c->from))
-      tg_fail(w->env, TG_ELIMIT, "%s: a requirement compares floats; ahead of time they are integer arithmetic", w->name);
+      tg_fail(w->env, TG_ELIMIT, "%s: a requirement compares floats; ahead of time they are integer arithmetic",
+              w->name);
     n -= c->arity;
-    if (c->op == TG_OP_PARAM) v = put(w, "add i64 %%p%lld, 0", (long long)c->arg);
-    else if (c->op == TG_OP_CONST) v = number(c->arg);
-    else v = cut(w, c->type, operation(w, c, &stack[n]));
+    if (c->op == TG_OP_PARAM)
+      v = put(w, "add i64 %%p%lld, 0", (long long)c->arg);
+    else if (c->op == TG_OP_CONST)
+      v = number(c->arg);
+    else
+      v = cut(w, c->type, operation(w, c, &stack[n]));
     stack[n++] = v;
   }
   return stack[0];
@@ -209,10 +215,11 @@ static value bytes_of(tg_wrapper *w, uint32_t b) {
   value elements = number(1), last = number(0), empty = number(0);
   for (uint32_t i = 0; i < buffer->rank; i++) {
     value d = expression(w, &e[i]);
-    check(w, put(w, "icmp sge i64 %s, 0", d.text), tg_format(w->env, "'%s' has a negative size in dimension %u", name, i));
+    check(w, put(w, "icmp sge i64 %s, 0", d.text),
+          tg_format(w->env, "'%s' has a negative size in dimension %u", name, i));
     value none = compare(w, "eq", d, number(0));
     empty = put(w, "or i64 %s, %s", empty.text, none.text);
-    value factor = put(w, "add i64 %s, %s", d.text, none.text);   /* 1 for a dimension of 0 */
+    value factor = put(w, "add i64 %s, %s", d.text, none.text); /* 1 for a dimension of 0 */
     store(w, d, "extent", i);
     if (buffer->strided) {
       value stride = expression(w, &e[buffer->rank + i]);
@@ -220,7 +227,8 @@ static value bytes_of(tg_wrapper *w, uint32_t b) {
             tg_format(w->env, "'%s' has a negative stride in dimension %u", name, i));
       store(w, stride, "stride", i);
       last = call2(w, "add", last, call2(w, "mul", call2(w, "sub", factor, number(1), true), stride, true), true);
-    } else elements = call2(w, "mul", elements, factor, true);
+    } else
+      elements = call2(w, "mul", elements, factor, true);
   }
   if (buffer->strided) elements = call2(w, "add", last, number(1), true);
   value size = call2(w, "mul", elements, number(tg_type_bytes(buffer->type)), true);
@@ -258,7 +266,9 @@ static void check_params(tg_wrapper *w) {
   }
 }
 
-typedef struct { value from, to; } span;
+typedef struct {
+  value from, to;
+} span;
 
 static span check_buffer(tg_wrapper *w, uint32_t i) {
   const tg_signature_buffer *b = &tg_signature_buffers(w->signature)[i];
@@ -283,7 +293,8 @@ static void check_overlaps(tg_wrapper *w, const span *at) {
       value behind = put(w, "icmp uge i64 %s, %s", at[k].from.text, at[i].to.text);
       value before = put(w, "icmp uge i64 %s, %s", at[i].from.text, at[k].to.text);
       check(w, put(w, "or i1 %s, %s", behind.text, before.text),
-            tg_format(w->env, "'%s', which the kernel writes, overlaps '%s'", string(w, b[i].name), string(w, b[k].name)));
+            tg_format(w->env, "'%s', which the kernel writes, overlaps '%s'", string(w, b[i].name),
+                      string(w, b[k].name)));
     }
 }
 

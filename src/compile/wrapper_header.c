@@ -6,16 +6,17 @@
 
 static bool is_kept(const char *name) {
   static const char *const kept[] = {
-      "alignas",  "alignof",  "and",      "and_eq",   "asm",      "auto",     "bitand",   "bitor",    "bool",
-      "break",    "case",     "catch",    "char",     "class",    "compl",    "concept",  "const",    "constexpr",
-      "continue", "decltype", "default",  "delete",   "do",       "double",   "else",     "enum",     "explicit",
-      "export",   "extern",   "false",    "float",    "for",      "friend",   "goto",     "if",       "inline",
-      "int",      "long",     "main",     "mutable",  "namespace", "new",     "noexcept", "not",      "not_eq",
-      "nullptr",  "operator", "or",       "or_eq",    "private",  "protected", "public",  "register", "requires",
-      "restrict", "return",   "short",    "signed",   "sizeof",   "static",   "struct",   "switch",   "template",
-      "this",     "thread_local", "throw", "true",    "try",      "typedef",  "typeid",   "typename", "union",
-      "unsigned", "using",    "virtual",  "void",     "volatile", "wchar_t",  "while",    "xor",      "xor_eq",
-      "parallel_for", "user", "malloc",   "free",     "getauxval", "prctl"};
+      "alignas",      "alignof",      "and",       "and_eq",   "asm",      "auto",      "bitand",   "bitor",
+      "bool",         "break",        "case",      "catch",    "char",     "class",     "compl",    "concept",
+      "const",        "constexpr",    "continue",  "decltype", "default",  "delete",    "do",       "double",
+      "else",         "enum",         "explicit",  "export",   "extern",   "false",     "float",    "for",
+      "friend",       "goto",         "if",        "inline",   "int",      "long",      "main",     "mutable",
+      "namespace",    "new",          "noexcept",  "not",      "not_eq",   "nullptr",   "operator", "or",
+      "or_eq",        "private",      "protected", "public",   "register", "requires",  "restrict", "return",
+      "short",        "signed",       "sizeof",    "static",   "struct",   "switch",    "template", "this",
+      "thread_local", "throw",        "true",      "try",      "typedef",  "typeid",    "typename", "union",
+      "unsigned",     "using",        "virtual",   "void",     "volatile", "wchar_t",   "while",    "xor",
+      "xor_eq",       "parallel_for", "user",      "malloc",   "free",     "getauxval", "prctl"};
   for (size_t i = 0; i < TG_COUNT(kept); i++)
     if (!strcmp(kept[i], name)) return true;
   return false;
@@ -37,9 +38,10 @@ const char *tg_wrapper_c_name(tg_wrapper *w, const char *name) {
 
 static const char *c_type(tg_type t) {
   static const char *const of[TG_TYPE__COUNT] = {
-      [TG_BOOL] = "uint8_t", [TG_I8] = "int8_t",   [TG_I16] = "int16_t",  [TG_I32] = "int32_t",  [TG_I64] = "int64_t",
-      [TG_U8] = "uint8_t",   [TG_U16] = "uint16_t", [TG_U32] = "uint32_t", [TG_U64] = "uint64_t", [TG_F16] = "uint16_t",
-      [TG_BF16] = "uint16_t", [TG_F32] = "float",  [TG_F64] = "double",   [TG_E4M3] = "uint8_t", [TG_E5M2] = "uint8_t"};
+      [TG_BOOL] = "uint8_t", [TG_I8] = "int8_t",    [TG_I16] = "int16_t",   [TG_I32] = "int32_t",
+      [TG_I64] = "int64_t",  [TG_U8] = "uint8_t",   [TG_U16] = "uint16_t",  [TG_U32] = "uint32_t",
+      [TG_U64] = "uint64_t", [TG_F16] = "uint16_t", [TG_BF16] = "uint16_t", [TG_F32] = "float",
+      [TG_F64] = "double",   [TG_E4M3] = "uint8_t", [TG_E5M2] = "uint8_t"};
   return of[t] ? of[t] : "void";
 }
 
@@ -52,12 +54,18 @@ static const char *size_text(tg_wrapper *w, const tg_signature_expr *e) {
     const tg_signature_param *p = tg_signature_params(w->signature);
     const char *op = tg_ops[c->op].text, *text;
     n -= c->arity;
-    if (c->op == TG_OP_PARAM) text = tg_signature_strings(w->signature) + p[c->arg].name;
-    else if (c->op == TG_OP_CONST) text = tg_format(w->env, "%lld", (long long)c->arg);
-    else if (c->arity == 2 && !isalpha((unsigned char)*op)) text = tg_format(w->env, "(%s %s %s)", stack[n], op, stack[n + 1]);
-    else if (c->arity == 2) text = tg_format(w->env, "%s(%s, %s)", op, stack[n], stack[n + 1]);
-    else if (c->arity == 1) text = c->op == TG_OP_CAST ? stack[n] : tg_format(w->env, "%s(%s)", op, stack[n]);
-    else text = tg_format(w->env, "where(%s, %s, %s)", stack[n], stack[n + 1], stack[n + 2]);
+    if (c->op == TG_OP_PARAM)
+      text = tg_signature_strings(w->signature) + p[c->arg].name;
+    else if (c->op == TG_OP_CONST)
+      text = tg_format(w->env, "%lld", (long long)c->arg);
+    else if (c->arity == 2 && !isalpha((unsigned char)*op))
+      text = tg_format(w->env, "(%s %s %s)", stack[n], op, stack[n + 1]);
+    else if (c->arity == 2)
+      text = tg_format(w->env, "%s(%s, %s)", op, stack[n], stack[n + 1]);
+    else if (c->arity == 1)
+      text = c->op == TG_OP_CAST ? stack[n] : tg_format(w->env, "%s(%s)", op, stack[n]);
+    else
+      text = tg_format(w->env, "where(%s, %s, %s)", stack[n], stack[n + 1], stack[n + 2]);
     stack[n++] = text;
   }
   return stack[0];
@@ -74,7 +82,8 @@ static void put_shape(tg_wrapper *w, tg_str *o, const tg_signature_buffer *b) {
 }
 
 static void put_comment(tg_wrapper *w, tg_str *o) {
-  static const char *const roles[] = {[TG_ROLE_IN] = "read", [TG_ROLE_OUT] = "written", [TG_ROLE_INOUT] = "read and written"};
+  static const char *const roles[] = {
+      [TG_ROLE_IN] = "read", [TG_ROLE_OUT] = "written", [TG_ROLE_INOUT] = "read and written"};
   const tg_signature *s = w->signature;
   tg_str_printf(o, "/* %s, a kernel of tg %d.%d.%d for", w->name, TG_VERSION_MAJOR, TG_VERSION_MINOR, TG_VERSION_PATCH);
   for (uint32_t i = 0; i < w->n; i++) tg_str_printf(o, "%s %s", i ? "," : "", w->of[i].target->name);
@@ -94,33 +103,41 @@ static void put_comment(tg_wrapper *w, tg_str *o) {
   }
   for (uint32_t i = s->exprs_n - s->requires_n; i < s->exprs_n; i++)
     tg_str_printf(o, " *   it must hold: %s\n", tg_signature_strings(s) + tg_signature_exprs(s)[i].text);
-  tg_str_printf(o,
-                " *\n * NAME_bytes: that the memory has, at least as many as the elements take. Buffers that are written overlap no\n"
-                " * others. parallel_for(user, n, task, argument) must call task(argument, i) once for each i of 0..n-1, on any\n"
-                " * threads in any order, and return when all have ended; NULL: tasks run one after another on the caller's thread.\n"
-                " * The result has the same bits either way. May be called from several threads at a time.\n"
-                " * Returns 0, or what %s_message explains; then nothing was run, or memory was missing for some of it. */\n",
-                w->name);
+  tg_str_printf(
+      o,
+      " *\n * NAME_bytes: that the memory has, at least as many as the elements take. Buffers that are written overlap "
+      "no\n"
+      " * others. parallel_for(user, n, task, argument) must call task(argument, i) once for each i of 0..n-1, on any\n"
+      " * threads in any order, and return when all have ended; NULL: tasks run one after another on the caller's "
+      "thread.\n"
+      " * The result has the same bits either way. May be called from several threads at a time.\n"
+      " * Returns 0, or what %s_message explains; then nothing was run, or memory was missing for some of it. */\n",
+      w->name);
 }
 
 const char *tg_wrapper_header(tg_wrapper *w) {
   const tg_signature *s = w->signature;
   tg_str o = tg_str_new(w->env);
   put_comment(w, &o);
-  tg_str_printf(&o, "#ifndef TG_BUILT_%s_H\n#define TG_BUILT_%s_H\n#include <stddef.h>\n#include <stdint.h>\n"
-                    "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\nint %s(",
+  tg_str_printf(&o,
+                "#ifndef TG_BUILT_%s_H\n#define TG_BUILT_%s_H\n#include <stddef.h>\n#include <stdint.h>\n"
+                "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\nint %s(",
                 w->name, w->name, w->name);
   for (uint32_t i = 0; i < s->buffers_n; i++) {
     const tg_signature_buffer *b = &tg_signature_buffers(s)[i];
     const char *name = tg_wrapper_c_name(w, tg_signature_strings(s) + b->name);
-    tg_str_printf(&o, "%s%s *%s, size_t %s_bytes,\n    ", b->role == TG_ROLE_IN ? "const " : "", c_type(b->type), name, name);
+    tg_str_printf(&o, "%s%s *%s, size_t %s_bytes,\n    ", b->role == TG_ROLE_IN ? "const " : "", c_type(b->type), name,
+                  name);
   }
   for (uint32_t i = 0; i < s->params_n; i++)
     tg_str_printf(&o, "int64_t %s, ", tg_wrapper_c_name(w, tg_signature_strings(s) + tg_signature_params(s)[i].name));
-  tg_str_printf(&o, "%svoid (*parallel_for)(void *user, int64_t n, void (*task)(void *argument, int64_t i), void *argument),\n"
-                    "    void *user);\n\n"
-                    "/* What a result means; \"\" for 0. */\nstatic inline const char *%s_message(int result) {\n  switch (result) {\n",
-                s->params_n ? "\n    " : "", w->name);
+  tg_str_printf(
+      &o,
+      "%svoid (*parallel_for)(void *user, int64_t n, void (*task)(void *argument, int64_t i), void *argument),\n"
+      "    void *user);\n\n"
+      "/* What a result means; \"\" for 0. */\nstatic inline const char *%s_message(int result) {\n  switch (result) "
+      "{\n",
+      s->params_n ? "\n    " : "", w->name);
   for (uint32_t i = 0; i < w->messages.n; i++) {
     tg_str_printf(&o, "  case %u: return \"", i + 1);
     for (const char *c = w->messages.data[i]; *c; c++) {

@@ -5,10 +5,16 @@
 #include "target/processor.h"
 
 /* Where each word of CPUID comes from: leaf, subleaf, and the register by its place in EAX, EBX, ECX, EDX. */
-static const struct { uint32_t leaf, subleaf, place; } words[TG_CPUID_WORDS] = {
-    [TG_CPUID_1_C] = {1, 0, 2},  [TG_CPUID_1_D] = {1, 0, 3},  [TG_CPUID_7_B] = {7, 0, 1},
-    [TG_CPUID_7_C] = {7, 0, 2},  [TG_CPUID_7_D] = {7, 0, 3},  [TG_CPUID_71_A] = {7, 1, 0},
-    [TG_CPUID_EXT_C] = {0x80000001u, 0, 2}, [TG_CPUID_EXT_D] = {0x80000001u, 0, 3}};
+static const struct {
+  uint32_t leaf, subleaf, place;
+} words[TG_CPUID_WORDS] = {[TG_CPUID_1_C] = {1, 0, 2},
+                           [TG_CPUID_1_D] = {1, 0, 3},
+                           [TG_CPUID_7_B] = {7, 0, 1},
+                           [TG_CPUID_7_C] = {7, 0, 2},
+                           [TG_CPUID_7_D] = {7, 0, 3},
+                           [TG_CPUID_71_A] = {7, 1, 0},
+                           [TG_CPUID_EXT_C] = {0x80000001u, 0, 2},
+                           [TG_CPUID_EXT_D] = {0x80000001u, 0, 3}};
 
 /* A leaf that the processor does not have is 0: tg.cpuid asks for the highest one first. */
 static const char cpuid[] =
@@ -30,7 +36,8 @@ static const char cpuid[] =
     "  %c = extractvalue { i32, i32, i32, i32 } %w, 2\n  %bit = and i32 %c, 134217728\n"
     "  %has = icmp ne i32 %bit, 0\n  br i1 %has, label %ask, label %none\n"
     "none:\n  ret i64 0\n"
-    "ask:\n  %r = call { i32, i32 } asm sideeffect \"xgetbv\", \"={ax},={dx},{cx},~{dirflag},~{fpsr},~{flags}\"(i32 0)\n"
+    "ask:\n  %r = call { i32, i32 } asm sideeffect \"xgetbv\", \"={ax},={dx},{cx},~{dirflag},~{fpsr},~{flags}\"(i32 "
+    "0)\n"
     "  %low = extractvalue { i32, i32 } %r, 0\n  %s = zext i32 %low to i64\n  ret i64 %s\n}\n";
 
 /* What a target needs of each word. */
@@ -74,11 +81,13 @@ static bool needs_sve_length(const tg_wrapper *w) {
 static void put_words(tg_wrapper *w, bool x86) {
   tg_str *o = &w->out;
   for (uint32_t i = 0; x86 && i < TG_CPUID_WORDS; i++)
-    tg_str_printf(o,
-                  "  %%leaf%u = call { i32, i32, i32, i32 } @tg.cpuid(i32 %u, i32 %u)\n"
-                  "  %%half%u = extractvalue { i32, i32, i32, i32 } %%leaf%u, %u\n  %%word%u = zext i32 %%half%u to i64\n",
-                  i, words[i].leaf, words[i].subleaf, i, i, words[i].place, i, i);
-  if (x86) tg_str_printf(o, "  %%word%u = call i64 @tg.state()\n", (uint32_t)TG_CPUID_WORDS);
+    tg_str_printf(
+        o,
+        "  %%leaf%u = call { i32, i32, i32, i32 } @tg.cpuid(i32 %u, i32 %u)\n"
+        "  %%half%u = extractvalue { i32, i32, i32, i32 } %%leaf%u, %u\n  %%word%u = zext i32 %%half%u to i64\n",
+        i, words[i].leaf, words[i].subleaf, i, i, words[i].place, i, i);
+  if (x86)
+    tg_str_printf(o, "  %%word%u = call i64 @tg.state()\n", (uint32_t)TG_CPUID_WORDS);
   else
     tg_str_puts(o, "  %word0 = call i64 @getauxval(i64 16)\n  %word1 = call i64 @getauxval(i64 26)\n"
                    "  %word2 = add i64 0, 0\n");
@@ -91,8 +100,10 @@ static void put_words(tg_wrapper *w, bool x86) {
 void tg_wrapper_pick(tg_wrapper *w) {
   bool x86 = w->of[0].target->arch == TG_ARCH_X86_64;
   tg_str *o = &w->out;
-  if (x86) tg_str_puts(o, cpuid);
-  else tg_str_printf(o, "declare i64 @getauxval(i64)\n%s", needs_sve_length(w) ? "declare i32 @prctl(i32, ...)\n" : "");
+  if (x86)
+    tg_str_puts(o, cpuid);
+  else
+    tg_str_printf(o, "declare i64 @getauxval(i64)\n%s", needs_sve_length(w) ? "declare i32 @prctl(i32, ...)\n" : "");
   tg_str_puts(o, "@tg.picked = internal global i32 -1\n"
                  "define internal i32 @tg.pick() {\n"
                  "  %kept = load atomic i32, ptr @tg.picked monotonic, align 4\n"

@@ -69,7 +69,10 @@ static void put_deal(tg_wrapper *w, uint32_t t) {
                 t, t, t);
 }
 
-typedef struct { tg_wrapper *w; uint32_t t, labels; } running;
+typedef struct {
+  tg_wrapper *w;
+  uint32_t t, labels;
+} running;
 
 static bool has_unaligned(const running *r, uint32_t p) {
   const tg_wrapped *of = &r->w->of[r->t];
@@ -85,7 +88,8 @@ static void put_phase(running *r, uint32_t p) {
                   "  %%e.%u = select i1 %%unaligned, ptr @%s.%u.unaligned.t%u, ptr @%s.%u.t%u\n"
                   "  store ptr %%e.%u, ptr %%c\n",
                   v, w->name, p, r->t, w->name, p, r->t, v);
-  else tg_str_printf(&w->out, "  store ptr @%s.%u.t%u, ptr %%c\n", w->name, p, r->t);
+  else
+    tg_str_printf(&w->out, "  store ptr @%s.%u.t%u, ptr %%c\n", w->name, p, r->t);
   tg_str_printf(&w->out, "  call void @deal.t%u(ptr %%c, i64 %%n.%u, ptr %%memory, ptr %%each, ptr %%user)\n", r->t, v);
 }
 
@@ -106,9 +110,8 @@ static void put_steps(running *r, const int64_t *s, const int64_t *end, uint32_t
                   "  %%at%u = getelementptr i64, ptr %%shared, i64 %u\n  store i64 %%i%u, ptr %%at%u\n",
                   l, r->w->name, (long long)~*s, r->t, l, l, l, l, l, l, l, l, l, l, l, l, l, depth, l, l);
     put_steps(r, s + 2, s + 2 + s[1], depth + 1);
-    tg_str_printf(o,
-                  "  %%up%u = add i64 %%i%u, 1\n  store i64 %%up%u, ptr %%turn%u\n  br label %%again%u\nout%u:\n", l, l,
-                  l, l, l, l);
+    tg_str_printf(o, "  %%up%u = add i64 %%i%u, 1\n  store i64 %%up%u, ptr %%turn%u\n  br label %%again%u\nout%u:\n", l,
+                  l, l, l, l, l);
     s += 2 + s[1];
   }
 }
@@ -117,9 +120,8 @@ static void declare(tg_wrapper *w, uint32_t t) {
   const tg_code_info *info = &w->of[t].info;
   running r = {w, t, 0};
   for (uint32_t p = 0; p < info->phases; p++) {
-    tg_str_printf(&w->out,
-                  "declare void @%s.%u.t%u(ptr, ptr, ptr, i64)\ndeclare i64 @%s.%u.tasks.t%u(ptr, ptr)\n", w->name, p,
-                  t, w->name, p, t);
+    tg_str_printf(&w->out, "declare void @%s.%u.t%u(ptr, ptr, ptr, i64)\ndeclare i64 @%s.%u.tasks.t%u(ptr, ptr)\n",
+                  w->name, p, t, w->name, p, t);
     if (has_unaligned(&r, p))
       tg_str_printf(&w->out, "declare void @%s.%u.unaligned.t%u(ptr, ptr, ptr, i64)\n", w->name, p, t);
   }
@@ -167,13 +169,15 @@ void tg_wrapper_run(tg_wrapper *w, uint32_t t) {
                  "  %failed.at = getelementptr ptr, ptr %c, i64 4\n  store i64 0, ptr %failed.at\n");
   put_unaligned(w, info->aligned);
   running r = {w, t, 0};
-  if (info->loops) put_steps(&r, info->launch, info->launch + info->launch_n, 0);
+  if (info->loops)
+    put_steps(&r, info->launch, info->launch + info->launch_n, 0);
   else
     for (uint32_t p = 0; p < info->phases; p++) put_phase(&r, p);
   put_free(w, "memory", on_stack);
   if (info->shared) put_free(w, "shared", false);
-  tg_str_puts(o, "  %failed = load atomic i64, ptr %failed.at monotonic, align 8\n  %result = trunc i64 %failed to i32\n"
-                 "  ret i32 %result\n");
+  tg_str_puts(o,
+              "  %failed = load atomic i64, ptr %failed.at monotonic, align 8\n  %result = trunc i64 %failed to i32\n"
+              "  ret i32 %result\n");
   if (info->shared && !on_stack) tg_str_puts(o, "less:\n  call void @free(ptr %shared.block)\n  ret i32 1\n");
   if (info->shared || !on_stack) tg_str_puts(o, "none:\n  ret i32 1\n");
   tg_str_puts(o, "}\n");

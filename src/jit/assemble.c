@@ -15,7 +15,7 @@ typedef struct {
   LLVMModuleRef m;
   LLVMTargetMachineRef machine;
   LLVMMemoryBufferRef buffer;
-  char *message;               /* LLVM's: the first error */
+  char *message; /* LLVM's: the first error */
   tg_object object;
 } assembly;
 
@@ -33,9 +33,11 @@ static LLVMModuleRef parse(assembly *a, const char *text) {
   LLVMModuleRef m = NULL;
   char *message = NULL;
   LLVMMemoryBufferRef b = LLVMCreateMemoryBufferWithMemoryRangeCopy(text, strlen(text), a->name);
-  bool failed = LLVMParseIRInContext(a->c, b, &m, &message);   /* takes the buffer */
-  if (message && !a->message) a->message = message;
-  else LLVMDisposeMessage(message);
+  bool failed = LLVMParseIRInContext(a->c, b, &m, &message); /* takes the buffer */
+  if (message && !a->message)
+    a->message = message;
+  else
+    LLVMDisposeMessage(message);
   check(a, failed, "the text");
   return m;
 }
@@ -72,13 +74,15 @@ static void run(void *p) {
     LLVMModuleRef m = parse(a, a->texts[i]);
     number_functions(a, m, i);
     if (!i) LLVMSetDataLayout(a->m, LLVMGetDataLayoutStr(m)), LLVMSetTarget(a->m, base.triple);
-    check(a, LLVMLinkModules2(a->m, m), "the link");   /* takes the module */
+    check(a, LLVMLinkModules2(a->m, m), "the link"); /* takes the module */
   }
   hide(a);
   char *message = NULL;
   bool failed = LLVMVerifyModule(a->m, LLVMReturnStatusAction, &message);
-  if (failed && !a->message) a->message = message;
-  else LLVMDisposeMessage(message);
+  if (failed && !a->message)
+    a->message = message;
+  else
+    LLVMDisposeMessage(message);
   check(a, failed, "the module");
   message = NULL;
   failed = LLVMTargetMachineEmitToMemoryBuffer(a->machine, a->m, LLVMObjectFile, &message, &a->buffer);
@@ -98,6 +102,6 @@ tg_object tg_jit_assemble(tg_job *j, const tg_target *t, const char *const *text
   if (a.m) LLVMDisposeModule(a.m);
   if (a.c) LLVMContextDispose(a.c);
   if (a.machine) LLVMDisposeTargetMachine(a.machine);
-  if (!ok) tg_fail(&j->env, j->env.status, "%s", name);   /* keeps the first message */
+  if (!ok) tg_fail(&j->env, j->env.status, "%s", name); /* keeps the first message */
   return a.object;
 }

@@ -143,11 +143,11 @@ void tg_target_judge(tg_target *t, const tg_processor *p) {
   }
   uint64_t missing = t->needs & ~tg_processor_features(p);
   size_t n = 0;
-  for (uint32_t i = 0; tg_feature_at(p->arch, i); i++)
+  const tg_feature *f;
+  for (uint32_t i = 0; (f = tg_feature_at(p->arch, i)); i++)
     if (missing >> i & 1 && n < sizeof t->lacks)
-      n +=
-          (size_t)snprintf(t->lacks + n, sizeof t->lacks - n, "%s%s",
-                           n ? ", " : "this machine's processor, or its system, has no ", tg_feature_at(p->arch, i)->name);
+      n += (size_t)snprintf(t->lacks + n, sizeof t->lacks - n, "%s%s",
+                            n ? ", " : "this machine's processor, or its system, has no ", f->name);
   if (n) return;
   if (t->arch == TG_ARCH_X86_64 && (t->needs >> TG_X86_AMX_TILE & 1) && !p->tiles)
     snprintf(t->lacks, sizeof t->lacks, "this process may not use the registers of amx-tile");
