@@ -110,13 +110,14 @@ static uint32_t threads_of(const tg_emitter *e) { return e->device->warps ? e->d
 
 /* Sets the offset of each LOCAL buffer of phase p; returns their bytes in all. */
 static uint64_t lay_out_local(tg_emitter *e, uint32_t p) {
+  enum { WIDEST = 16 };   /* of an access, in bytes: LLVM may complete the last one */
   uint64_t at = 0;
   for (uint32_t i = 0; i < e->j->buffers.n; i++) {
     emit_buffer *b = &e->buffers[i];
     if (!b->define || b->memory != MEMORY_LOCAL || b->phase != p + 1) continue;
     uint64_t align = e->j->buffers.data[i].align > 64 ? e->j->buffers.data[i].align : 64;
     b->offset = at = (at + align - 1) / align * align;
-    at += b->bytes;
+    at += (b->bytes + WIDEST - 1) / WIDEST * WIDEST;
     if (at > e->target->local_bytes)
       tg_fail_at(e->j, e->j->buffers.data[i].pos,
                  "with '%s' the workgroup has %llu bytes of local memory: %s gives it %llu", e->j->buffers.data[i].name,
