@@ -12,7 +12,8 @@
 #include <unistd.h>
 #include "search/trial.h"
 
-enum { WORKERS = 64, SHARED_FD = 3, TRIES = 3 };
+/* WAITED: a worker sees by itself when a task of work is over; so many times the limit means that it does not */
+enum { WORKERS = 64, SHARED_FD = 3, TRIES = 3, WAITED = 10 };
 extern char **environ;
 
 typedef struct {
@@ -151,9 +152,10 @@ static bool ask(tg_crew *c, worker *w, tg_task *t) {
   tg_mark mark = tg_mark_get(c->env);
   tg_str s = tg_str_new(c->env);
   w->serial = ++c->serial;
+  t->threads = c->open.threads;
   tg_wire_ask(&s, t, w->serial);
   w->task = t;
-  w->deadline = t->limit > 0 ? tg_now() + t->limit : 0;
+  w->deadline = t->limit > 0 ? tg_now() + t->limit * (t->work ? WAITED : 1) : 0;
   w->n = 0;
   bool ok = send_all(w->to, s.data, s.n);
   tg_mark_release(c->env, mark);

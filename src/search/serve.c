@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: MIT
  * A worker: reads tasks, and does each in a child process. If the child crashes, overwrites memory or is made to exit
- * by a library, the worker reports that and is unharmed. If the child hangs, the search kills it together with the
- * worker: both are in one process group. */
+ * by a library, the worker reports that and is unharmed. It ends a child whose task of work is over its limit. Any other
+ * task that hangs is killed by the search, together with the worker: both are in one process group. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 #include "search/trial.h"
 
@@ -78,6 +81,33 @@ static void limit_child(void) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
+/* CPU seconds that the process has used so far; 0: it has ended. */
+static double ran(pid_t child) {
+  struct timespec t;
+  clockid_t clock;
+  if (clock_getcpuclockid(child, &clock) || clock_gettime(clock, &t)) return 0;
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Waits until the child says something, or ends. False: first its task of work was over. Looks at the end of the limit,
+ * and then again and again: a task that was kept waiting by other processes goes on, one that sleeps does not. */
+static bool wait_for(pid_t child, const tg_task *t, int fd) {
+  enum { LOOKS = 2, SLEEPS = 100 };   /* in the time of one limit; running less than a hundredth of the time is sleeping */
+  const double step = t->limit / LOOKS, all = t->limit * (t->threads > 1 ? (double)t->threads : 1);
+  double now = tg_now(), deadline = now + t->limit, before = 0;
+  while (t->work && t->limit > 0) {
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    int ready = poll(&p, 1, deadline > now ? (int)(fmin(deadline - now, 1000) * 1000) + 1 : 0);
+    if (ready > 0 || (ready < 0 && errno != EINTR)) break;
+    if ((now = tg_now()) < deadline) continue;
+    double used = ran(child);
+    if (used >= all || used - before < step / SLEEPS) return false;
+    before = used;
+    deadline = now + step;
+  }
+  return true;
+}
+
 /* Reads one frame from the child. Returns its payload, or NULL if the child ended first or the frame is malformed. */
 static const char *listen(tg_env *env, int fd, tg_wire_header *f) {
   char *payload = NULL;
@@ -111,7 +141,8 @@ static bool answer_apart(const tg_bench *bench, tg_env *env, tg_task *t, uint64_
     kill(getpid(), SIGKILL);   /* SIGKILL, not exit: no exit handler of the host program may run */
   }
   close(pipes[1]);
-  const char *payload = listen(env, pipes[0], &f);
+  bool in_time = wait_for(child, t, pipes[0]);
+  const char *payload = in_time ? listen(env, pipes[0], &f) : NULL;
   close(pipes[0]);
   kill(child, SIGKILL);
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
@@ -121,7 +152,8 @@ static bool answer_apart(const tg_bench *bench, tg_env *env, tg_task *t, uint64_
     tg_str_put(&s, (const char *)&f, sizeof f);
     tg_str_put(&s, payload, f.bytes);
   } else {
-    say_crashed(env, t, status);
+    if (in_time) say_crashed(env, t, status);
+    else t->outcome = TG_TRIAL_HUNG, t->message = tg_format(env, "more than %.1f s", t->limit);
     tg_wire_answer(&s, t, serial);
   }
   return write_all(out, s.data, s.n);

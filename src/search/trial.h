@@ -38,6 +38,9 @@ typedef struct tg_task {
   tg_task_kind kind : 8;
   tg_trial trial, against;         /* OPEN: trial.text is the reference. TIME: against: the opponent */
   double limit;                    /* seconds; a worker that takes longer is killed; 0: never */
+  /* The limit counts what the task runs, not how long other processes make it wait: the worker ends it when each of its
+   * threads may have run for as long, or when it has stopped running (serve.c) */
+  bool work;
   /* TIME: at most this many samples; 0: TG_QUADS. A sample is a quad: against, trial, trial, against, or the other way
    * round; if one run takes milliseconds, it is a pair: against, trial, or the other way round */
   uint32_t quads;
@@ -51,7 +54,7 @@ typedef struct tg_task {
   const char *folder;              /* cache of built objects, shared by the workers; NULL: none */
   const char *checks;              /* the problem as text, for the checks of its kind; NULL: it has none */
   int64_t params[TG_TRIAL_PARAMS]; /* of the launch that is timed */
-  uint32_t params_n, threads;      /* threads: of each launch */
+  uint32_t params_n, threads;      /* threads: of each launch; told with every task */
   uint32_t pool;                   /* threads that the heuristic schedules for; 0: the same as `threads` */
   uint64_t seed;                   /* of the input data */
   int shared;                      /* descriptor of the file with inputs and expected results; -1: none */

@@ -35,6 +35,7 @@ typedef struct {
   uint32_t *timed_of;
   uint64_t random;
   double start, until, build_limit, time_limit;
+  bool known_limits;                     /* they derive from what the default took: before, the budget bounds them */
   double compare_wall;                   /* wall seconds that timing the default took */
   /* slowest: seconds above which a run counts as hung. build_seconds: the default's shortest run while it was checked;
    * 0 if that was short */
@@ -130,7 +131,7 @@ static bool cheaper(const search *s, const tg_point *a, const tg_point *b) {
 static void lower(search *s, tg_point **points, uint32_t n) {
   tg_task *tasks = tg_new(s->env, tg_task, n ? n : 1);
   for (uint32_t i = 0; i < n; i++)
-    tasks[i] = (tg_task){.kind = TG_TASK_LOWER, .trial = trial_of(points[i]), .limit = s->build_limit};
+    tasks[i] = (tg_task){.kind = TG_TASK_LOWER, .trial = trial_of(points[i]), .limit = s->build_limit, .work = s->known_limits};
   ask(s, tasks, points, n, UINT32_MAX, NULL);
   for (uint32_t i = 0; i < n; i++) {
     tg_point *p = points[i];
@@ -269,6 +270,7 @@ static void build(search *s, tg_point *const *batch, uint32_t n) {
     tasks[i] = (tg_task){.kind = TG_TASK_BUILD,
                          .trial = trial_of(batch[i]),
                          .limit = s->build_limit,
+                         .work = s->known_limits,
                          .give_up = TOO_SLOW * s->build_seconds};
   ask(s, tasks, batch, n, UINT32_MAX, NULL);
   for (uint32_t i = 0; i < n; i++) {
@@ -304,7 +306,8 @@ static tg_verdict_of_times compare(search *s, tg_point *p, const tg_point *again
                  .against = trial_of(against),
                  .quads = quads,
                  .spend = spend(s, quads),
-                 .limit = s->time_limit};
+                 .limit = s->time_limit,
+                 .work = s->known_limits};
   ask(s, t, &p, 1, 1, against);
   s->r->dropped += t->dropped;
   if (t->outcome == TG_TRIAL_OK && s->r->floor > 0 && fmin(t->seconds, t->against_seconds) < s->r->floor) {
@@ -330,7 +333,7 @@ static void join_beam(search *s, tg_point *p) {
 static bool passes(search *s, tg_point *p) {
   if (!s->o->checks || p->passed) return true;
   /* words alone, without given: the form in which a winner is stored */
-  tg_task t = {.kind = TG_TASK_CHECKS, .trial = {p->text, p->used ? p->used : p->words, NULL}, .limit = CHECKS_LIMIT};
+  tg_task t = {.kind = TG_TASK_CHECKS, .trial = {p->text, p->used ? p->used : p->words, NULL}, .limit = CHECKS_LIMIT, .work = true};
   ask(s, &t, &p, 1, 1, NULL);
   p->passed = t.outcome == TG_TRIAL_OK;
   if (p->passed || t.outcome == TG_TRIAL_SKIPPED) return p->passed;
@@ -470,6 +473,7 @@ static void begin(search *s) {
   p->timed = true;
   p->seconds = s->r->default_seconds = s->r->seconds = task.seconds;
   s->time_limit = time_limit(s, task.seconds);
+  s->known_limits = true;
   s->incumbent = p;
   s->model_off = log(fmax(task.seconds, 1e-12) / fmax(p->cost.seconds, 1e-12));
   join_beam(s, p);

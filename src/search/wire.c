@@ -51,6 +51,7 @@ void tg_wire_ask(tg_str *s, const tg_task *t, uint64_t serial) {
   put_text(s, t->folder);
   put_text(s, t->checks);
   put_double(s, t->limit);
+  put_u64(s, t->work);
   put_u64(s, t->quads);
   put_double(s, t->spend);
   put_double(s, t->give_up);
@@ -145,6 +146,7 @@ bool tg_wire_read_ask(tg_env *env, const tg_wire_header *f, const char *payload,
   t->folder = get_text(&r);
   t->checks = get_text(&r);
   t->limit = get_double(&r);
+  t->work = get_u64(&r, 1) != 0;
   t->quads = (uint32_t)get_u64(&r, TG_QUADS);
   t->spend = get_double(&r);
   t->give_up = get_double(&r);
