@@ -247,13 +247,15 @@ static void loops_within(tg_nest *n, const tg_uop *end, bool inner, bool warps) 
 }
 
 static void device_nest(tg_nest *n, const tg_uop *top) {
-  const tg_uop *chain[NEST_MAX];
+  const tg_uop *chain[NEST_MAX] = {NULL};
   if (top->op != TG_OP_END) {
-    reductions_along_threads(n, top);
+    if (!tg_device_rows(n, 0, chain, top)) reductions_along_threads(n, top);
     return;
   }
   uint32_t depth = chain_of(top, chain);
-  if (tg_device_contraction(n, depth, chain) || tg_device_rows(n, depth, chain)) return;
+  const tg_uop *only = chain[depth - 1]->n == 2 ? chain[depth - 1]->src[1] : NULL;
+  if (tg_device_contraction(n, depth, chain)) return;
+  if (only && only->op == TG_OP_STORE && tg_device_rows(n, depth, chain, only)) return;
   if (stores_only(chain[depth - 1])) perfect_nest(n, depth, chain);
   else {
     loops_within(n, chain[depth - 1], false, false);

@@ -16,6 +16,7 @@ bool tg_device_try(tg_nest *n, const tg_words *words);
 /* True if the perfect nest is a contraction that a matrix instruction computes, and was scheduled as one. chain: its
  * ENDs, outermost first. */
 bool tg_device_contraction(tg_nest *n, uint32_t depth, const tg_uop *const *chain);
-/* True if the perfect nest stores along rows what depends on reductions over them, and was scheduled so. */
-bool tg_device_rows(tg_nest *n, uint32_t depth, const tg_uop *const *chain);
+/* True if the perfect nest, whose only statement is the store, stores along rows what depends on reductions over them,
+ * or one result of each row, and was scheduled so. */
+bool tg_device_rows(tg_nest *n, uint32_t depth, const tg_uop *const *chain, const tg_uop *store);
 #endif

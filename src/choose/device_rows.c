@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT
  * The schedule of rows on a GPU: what is stored along a row depends on sums or extrema over the whole row (softmax, a
- * norm). A warp or a workgroup has a row. Each of its threads keeps the same elements for every reduction and for the
- * store, in registers, so that memory is read once and written once, 16 bytes at a time where rows begin there:
+ * norm), or each row has one result (a sum of rows, a matrix times a vector, a loss). A warp or a workgroup has a row.
+ * Each of its threads takes the same elements for every reduction and for the store:
  *
- *   element of a row  =  copy * threads * vector  +  warp * lanes * vector  +  lane * vector  +  element of a vector
+ *   element of a row  =  block * copies * threads * vector  +  copy * threads * vector  +  warp * lanes * vector
+ *                        +  lane * vector  +  element of a vector
  *
- * Rows that a warp holds take no exchange through LOCAL memory; then several warps of a group have a row each. */
+ * A vector is 16 bytes where rows begin at such. Where the row is needed more than once and a thread's registers hold
+ * its elements, there is one block, and memory is read once. Longer rows are read in blocks, once for each reduction and
+ * for the store. Rows that a warp has take no exchange through LOCAL memory; then several warps of a group have a row
+ * each. */
 #include "choose/device.h"
 #include "ranges/ranges.h"
 
@@ -13,32 +17,60 @@ enum {
   UNIT = 16,            /* bytes of the widest access */
   A_WARP_HOLDS = 32,    /* elements that a lane keeps of a row which one warp has */
   A_GROUP_HOLDS = 16,   /* and where a group has it: more threads for more loads under way */
-  MOST_HELD = 48,       /* beyond these there are too few registers for addresses and what is computed */
+  REGISTERS = 32,       /* of a thread, for addresses, what is computed and loads under way, beside the elements */
+  UNDER_WAY = 4,        /* copies of a block of a row that is not kept: loads that a thread has under way */
+  MOST_WARPS = 8,       /* of a group with such a row */
+  WRITTEN_OUT = 64,     /* terms at most of a reduction inside another one: they are copies */
   ROWS_A_GROUP = 4      /* warps of a group that have a row each */
 };
 
 typedef struct {
   tg_nest *n;
-  const tg_uop *along, *rows;      /* the innermost loop, and the one around it or NULL */
+  const tg_uop *store;
+  /* the innermost loop, or NULL if it has no part in the row; the one around the row, or NULL */
+  const tg_uop *along, *rows;
   const tg_uop *range[NEST_MAX];   /* of the reductions */
-  uint32_t reductions, bytes;      /* bytes of the widest element that is loaded or stored */
+  const tg_uop *inner[NEST_MAX];   /* of reductions inside of these that depend on them */
+  uint32_t reductions, inners, streams, bytes;   /* streams: inputs that are read along the row; bytes: of the widest element */
   int64_t extent;
   uint32_t vector, warps, copies;
+  bool kept;                       /* in registers: there is one block */
 } row_nest;
 
 static int64_t extent_of(const tg_uop *range) {
   return tg_extent(range)->op == TG_OP_CONST ? tg_extent(range)->arg : -1;
 }
 
-/* Every reduction is over as many elements as the row has, reads along it, and is the same for all of it. */
+static bool is_free(const tg_uop *range) {
+  return tg_range_kind(range) == TG_REDUCE || tg_range_kind(range) == TG_LOOP;
+}
+
+/* A reduction inside of a row's that is another one for each element of it: short, and written out. */
+static bool add_inner(row_nest *r, const tg_uop *reduce) {
+  tg_reduce_arg a = tg_reduce_info(reduce);
+  const tg_uop *range = tg_reduce_ranges(reduce)[0];
+  if (a.ranges != 1 || a.in_order || a.generic || !is_free(range) || r->inners == NEST_MAX) return false;
+  if (extent_of(range) < 1 || extent_of(range) > WRITTEN_OUT) return false;
+  r->inner[r->inners++] = range;
+  return true;
+}
+
+static bool within_a_row(row_nest *r, const tg_uop *reduce) {
+  for (uint32_t i = 0; i < r->reductions; i++)
+    if (tg_uses(r->n->j, reduce, r->range[i])) return true;
+  return false;
+}
+
+/* Every reduction is over as many elements as the row has, and is the same for all of it. */
 static bool add_reduction(row_nest *r, const tg_uop *reduce) {
   tg_reduce_arg a = tg_reduce_info(reduce);
-  if (a.ranges != 1 || a.in_order || a.generic || tg_uses(r->n->j, reduce, r->along)) return false;
-  const tg_uop *range = tg_reduce_ranges(reduce)[0];
-  tg_kind kind = tg_range_kind(range);
-  if (extent_of(range) != r->extent || (kind != TG_REDUCE && kind != TG_LOOP)) return false;
   for (uint32_t i = 0; i < r->reductions; i++)
-    if (r->range[i] == range) return true;
+    if (a.ranges == 1 && r->range[i] == tg_reduce_ranges(reduce)[0]) return true;
+  if (within_a_row(r, reduce)) return !r->along && add_inner(r, reduce);
+  if (a.ranges != 1 || a.in_order || (r->along && (a.generic || tg_uses(r->n->j, reduce, r->along)))) return false;
+  const tg_uop *range = tg_reduce_ranges(reduce)[0];
+  if (r->extent < 0) r->extent = extent_of(range);
+  if (extent_of(range) != r->extent || !is_free(range)) return false;
   if (r->reductions == NEST_MAX) return false;
   r->range[r->reductions++] = range;
   return true;
@@ -58,46 +90,115 @@ static bool begins_aligned(row_nest *r, const tg_uop *access, const tg_uop *rang
   return t.constant % r->vector == 0 && (rank == 1 || tg_divides(j, r->vector, define->src[rank - 1]));
 }
 
-static bool find_rows(row_nest *r, uint32_t depth, const tg_uop *const *chain) {
+/* No end of a row, or of a buffer along it, lies within a vector: one condition is enough for all of it. */
+static bool ends_aligned(const row_nest *r, const tg_uop *access) {
+  const tg_uop *gate = tg_gate(access);
+  tg_linear t;
+  if (!gate || access->op != TG_OP_LOAD) return true;
+  if (gate->op != TG_OP_LT || gate->src[1]->op != TG_OP_CONST || gate->src[1]->arg % r->vector) return false;
+  tg_linear_of(r->n->j, gate->src[0], &t);
+  for (uint32_t i = 0; i < t.n; i++)
+    if (t.coefficient[i] != 1 && t.coefficient[i] % r->vector) return false;
+  return t.constant % r->vector == 0;
+}
+
+/* A load that lies along a loop around, and a row of another loop's: threads along that loop are better. */
+static bool along_a_loop(const row_nest *r, const tg_uop *load, uint32_t depth, const tg_uop *const *chain) {
   tg_job *j = r->n->j;
-  const tg_uop *inner = chain[depth - 1];
-  uint32_t count;
-  bool aligned = true;
-  r->along = inner->src[0];
-  r->extent = extent_of(r->along);
-  if (inner->n != 2 || inner->src[1]->op != TG_OP_STORE || tg_range_kind(r->along) != TG_LOOP || r->extent < 2 ||
-      tg_access_motion(j, inner->src[1], r->along) != TG_CONTIGUOUS)
-    return false;
-  if (depth > 1 && tg_range_kind(chain[depth - 2]->src[0]) == TG_LOOP) r->rows = chain[depth - 2]->src[0];
-  const tg_uop **order = tg_toposort(j, inner->src[1], &count);
-  for (uint32_t i = 0; i < count; i++) {
-    const tg_uop *u = order[i];
-    if (u->op == TG_OP_REDUCE && !add_reduction(r, u)) return false;
-    if (u->op != TG_OP_LOAD && u->op != TG_OP_STORE) continue;
-    uint32_t bytes = (uint32_t)tg_type_bytes(tg_define_of(u->src[0])->type);
-    r->bytes = bytes > r->bytes ? bytes : r->bytes;
-  }
-  for (r->vector = r->bytes && r->bytes < UNIT ? UNIT / r->bytes : 1; r->vector > 1; r->vector /= 2) {
-    aligned = r->extent % r->vector == 0;
-    for (uint32_t i = 0; i < count && aligned; i++)
-      if (order[i]->op == TG_OP_LOAD || order[i]->op == TG_OP_STORE) {
-        aligned = begins_aligned(r, order[i], r->along);
-        for (uint32_t k = 0; k < r->reductions && aligned; k++) aligned = begins_aligned(r, order[i], r->range[k]);
-      }
-    if (aligned) break;
-  }
+  bool moves = false;
+  for (uint32_t i = 0; i < r->reductions; i++) moves |= tg_uses(j, load, r->range[i]);
+  for (uint32_t d = 0; d < depth && moves; d++)
+    if (tg_access_motion(j, load, chain[d]->src[0]) == TG_CONTIGUOUS) return true;
+  return false;
+}
+
+/* The ranges of the reductions, those outside before those inside. */
+static bool find_reductions(row_nest *r, uint32_t count, const tg_uop *const *order) {
+  for (uint32_t i = count; i-- > 0;)
+    if (order[i]->op == TG_OP_REDUCE && !add_reduction(r, order[i])) return false;
   return r->reductions > 0;
 }
 
-static bool choose_threads(row_nest *r) {
+static void find_vector(row_nest *r, uint32_t count, const tg_uop *const *order) {
+  for (r->vector = r->bytes && r->bytes < UNIT ? UNIT / r->bytes : 1; r->vector > 1; r->vector /= 2) {
+    bool aligned = r->extent % r->vector == 0;
+    for (uint32_t i = 0; i < count && aligned; i++) {
+      if (order[i]->op != TG_OP_LOAD && order[i]->op != TG_OP_STORE) continue;
+      aligned = ends_aligned(r, order[i]) && (!r->along || begins_aligned(r, order[i], r->along));
+      for (uint32_t k = 0; k < r->reductions && aligned; k++) aligned = begins_aligned(r, order[i], r->range[k]);
+    }
+    if (aligned) break;
+  }
+}
+
+/* The inputs that the reductions read along the row, and the widest element. */
+static void find_streams(row_nest *r, uint32_t count, const tg_uop *const *order) {
+  const tg_uop *seen[NEST_MAX];
+  for (uint32_t i = 0; i < count; i++) {
+    const tg_uop *u = order[i];
+    bool along = false;
+    if (u->op != TG_OP_LOAD && u->op != TG_OP_STORE) continue;
+    for (uint32_t k = 0; k < r->reductions; k++) along |= tg_uses(r->n->j, u, r->range[k]) && u->op == TG_OP_LOAD;
+    uint32_t bytes = (uint32_t)tg_type_bytes(tg_define_of(u->src[0])->type), s = 0;
+    if (along || r->along) r->bytes = bytes > r->bytes ? bytes : r->bytes;
+    while (s < r->streams && seen[s] != tg_define_of(u->src[0])) s++;
+    if (along && s == r->streams && s < NEST_MAX) seen[r->streams++] = tg_define_of(u->src[0]);
+  }
+}
+
+static bool find_rows(row_nest *r, uint32_t depth, const tg_uop *const *chain) {
+  tg_job *j = r->n->j;
+  uint32_t count;
+  r->extent = r->along ? extent_of(r->along) : -1;
+  if (r->along && (!is_free(r->along) || r->extent < 2 ||
+                   tg_access_motion(j, r->store, r->along) != TG_CONTIGUOUS)) return false;
+  uint32_t outside = depth - (r->along != NULL);
+  if (outside && tg_range_kind(chain[outside - 1]->src[0]) == TG_LOOP) r->rows = chain[outside - 1]->src[0];
+  const tg_uop **order = tg_toposort(j, r->store, &count);
+  if (!find_reductions(r, count, order) || r->extent < 2) return false;
+  for (uint32_t i = 0; i < count && !r->along; i++)
+    if (order[i]->op == TG_OP_LOAD && along_a_loop(r, order[i], depth, chain)) return false;
+  find_streams(r, count, order);
+  find_vector(r, count, order);
+  return true;
+}
+
+/* 32-bit registers of a thread for the elements that it keeps. */
+static int64_t registers_for(const row_nest *r, uint32_t warps) {
   const tg_target *t = r->n->l->target;
-  int64_t lanes = t->lanes, most = t->max_threads / t->lanes;
+  int64_t most = t->vector_registers;
+  if (t->core_registers && most > t->core_registers / (warps * t->lanes)) most = t->core_registers / (warps * t->lanes);
+  return most - REGISTERS;
+}
+
+static uint32_t copies_of(const row_nest *r, uint32_t warps) {
+  int64_t at_once = (int64_t)warps * r->n->l->target->lanes * r->vector;
+  return (uint32_t)((r->extent + at_once - 1) / at_once);
+}
+
+static bool holds(const row_nest *r, uint32_t warps) {
+  int64_t each = r->bytes > 4 ? r->bytes / 4 : 1;
+  return (int64_t)copies_of(r, warps) * r->vector * r->streams * each <= registers_for(r, warps);
+}
+
+static void choose_threads(row_nest *r) {
+  const tg_target *t = r->n->l->target;
+  uint32_t lanes = t->lanes, most = t->max_threads / t->lanes;
+  bool again = r->along || r->reductions > 1;   /* the row is needed more than once */
   r->warps = 1;
   if (r->extent > lanes * A_WARP_HOLDS)
-    while (r->warps < most && r->extent > r->warps * lanes * A_GROUP_HOLDS) r->warps *= 2;
-  int64_t at_once = r->warps * lanes * r->vector;
-  r->copies = (uint32_t)((r->extent + at_once - 1) / at_once);
-  return r->copies * r->vector <= MOST_HELD;
+    while (r->warps < most && r->extent > (int64_t)r->warps * lanes * A_GROUP_HOLDS) r->warps *= 2;
+  for (uint32_t w = r->warps; again && w >= r->warps / 4 && w >= 1; w /= 2)   /* fewer threads have more registers each */
+    if (holds(r, w)) {
+      r->kept = true;
+      r->warps = w;
+      r->copies = copies_of(r, w);
+      return;
+    }
+  if (!again && r->warps > MOST_WARPS) r->warps = MOST_WARPS;
+  r->copies = copies_of(r, r->warps);
+  if (r->copies > UNDER_WAY) r->copies = UNDER_WAY;
+  if (r->inners) r->copies = 1;
 }
 
 static void TG_PRINTF(2, 3) say(tg_words *w, const char *format, ...) {
@@ -112,9 +213,13 @@ static void TG_PRINTF(2, 3) say(tg_words *w, const char *format, ...) {
 static void spread(const row_nest *r, tg_words *w, const tg_uop *range, bool reduction) {
   tg_nest *n = r->n;
   const char *name = tg_axis_name(&n->s, range), *b = tg_nest_base(n, name);
-  uint32_t lanes = n->l->target->lanes;
+  uint32_t lanes = n->l->target->lanes, at_once = r->warps * lanes * r->vector;
+  if (!r->kept && r->extent > (int64_t)r->copies * at_once) {
+    say(w, "split %s %u as %s.o %s.b", name, r->copies * at_once, b, b);
+    name = tg_format(w->env, "%s.b", b);
+  }
   if (r->copies > 1) {
-    say(w, "split %s %u as %s.c %s.t", name, r->warps * lanes * r->vector, b, b);
+    say(w, "split %s %u as %s.c %s.t", name, at_once, b, b);
     say(w, "upcast %s.c", b);
     name = tg_format(w->env, "%s.t", b);
   }
@@ -131,23 +236,37 @@ static void spread(const row_nest *r, tg_words *w, const tg_uop *range, bool red
   say(w, "lane %s", name);
 }
 
-bool tg_device_rows(tg_nest *n, uint32_t depth, const tg_uop *const *chain) {
-  row_nest r = {.n = n};
-  tg_words w = {.env = &n->j->env};
-  if (!find_rows(&r, depth, chain) || !choose_threads(&r)) return false;
-  for (uint32_t i = 0; i < r.reductions; i++) spread(&r, &w, r.range[i], true);
-  spread(&r, &w, r.along, false);
-  int64_t rows = r.rows ? extent_of(r.rows) : 1;
-  bool several = r.warps == 1 && rows > (int64_t)n->l->target->threads * ROWS_A_GROUP && rows % ROWS_A_GROUP == 0;
-  for (uint32_t d = depth - 1; d-- > 0;) {
+static void say_words(const row_nest *r, tg_words *w, uint32_t depth, const tg_uop *const *chain) {
+  tg_nest *n = r->n;
+  for (uint32_t i = 0; i < r->inners; i++) say(w, "upcast %s", tg_axis_name(&n->s, r->inner[i]));
+  for (uint32_t i = 0; i < r->reductions; i++) spread(r, w, r->range[i], true);
+  if (r->along) spread(r, w, r->along, false);
+  int64_t rows = r->rows ? extent_of(r->rows) : 1;
+  bool several = r->warps == 1 && rows > (int64_t)n->l->target->threads * ROWS_A_GROUP && rows % ROWS_A_GROUP == 0;
+  for (uint32_t d = depth - (r->along != NULL); d-- > 0;) {
     const char *name = tg_axis_name(&n->s, chain[d]->src[0]), *b = tg_nest_base(n, name);
     if (tg_range_kind(chain[d]->src[0]) != TG_LOOP) continue;
-    if (several && chain[d]->src[0] == r.rows) {
-      say(&w, "split %s %u as %s.b %s.w", name, ROWS_A_GROUP, b, b);
-      say(&w, "local %s.w", b);
-      name = tg_format(w.env, "%s.b", b);
+    if (several && chain[d]->src[0] == r->rows) {
+      say(w, "split %s %u as %s.b %s.w", name, ROWS_A_GROUP, b, b);
+      say(w, "local %s.w", b);
+      name = tg_format(w->env, "%s.b", b);
     }
-    say(&w, "global %s", name);
+    say(w, "global %s", name);
   }
+}
+
+/* store: the nest's only statement; along: the innermost loop if the row lies along it, else NULL. */
+static bool schedule_rows(tg_nest *n, const tg_uop *store, const tg_uop *along, uint32_t depth,
+                          const tg_uop *const *chain) {
+  row_nest r = {.n = n, .store = store, .along = along};
+  tg_words w = {.env = &n->j->env};
+  if (!find_rows(&r, depth, chain)) return false;
+  choose_threads(&r);
+  say_words(&r, &w, depth, chain);
   return tg_device_try(n, &w);
+}
+
+bool tg_device_rows(tg_nest *n, uint32_t depth, const tg_uop *const *chain, const tg_uop *store) {
+  return (depth && schedule_rows(n, store, chain[depth - 1]->src[0], depth, chain)) ||
+         schedule_rows(n, store, NULL, depth, chain);
 }
