@@ -18,8 +18,7 @@ static void apply(void *user) {
   tg_schedule_sites(&a->n->s);
 }
 
-/* Adds the word to the schedule if it is legal. */
-static bool TG_PRINTF(2, 3) try(tg_nest *n, const char *format, ...) {
+bool tg_device_word(tg_nest *n, const char *format, ...) {
   const char *message;
   va_list ap;
   tg_str t = tg_str_new(&n->j->env);
@@ -84,15 +83,15 @@ static bool threads_along(tg_nest *n, const tg_uop *range, const char *warps, co
   int64_t extent = constant_extent(range), lanes = n->l->target->lanes, most = MOST_THREADS;
   *outer = NULL;
   if (extent == 1 || extent == 0) return false;
-  if (extent > 0 && extent <= lanes) return try(n, "lane %s", name);
+  if (extent > 0 && extent <= lanes) return tg_device_word(n, "lane %s", name);
   if (extent > 0 && extent < most) most = power_of_two_from(extent);
-  if (!try(n, "split %s %lld as %s.o %s.t", name, (long long)most, base, base)) return false;
+  if (!tg_device_word(n, "split %s %lld as %s.o %s.t", name, (long long)most, base, base)) return false;
   if (most == lanes) {
-    if (!try(n, "lane %s.t", base)) return false;
+    if (!tg_device_word(n, "lane %s.t", base)) return false;
   } else {
-    if (!try(n, "split %s.t %lld as %s.w %s.l", base, (long long)lanes, base, base) || !try(n, "lane %s.l", base))
+    if (!tg_device_word(n, "split %s.t %lld as %s.w %s.l", base, (long long)lanes, base, base) || !tg_device_word(n, "lane %s.l", base))
       return false;
-    try(n, "%s %s.w", warps, base);
+    tg_device_word(n, "%s %s.w", warps, base);
   }
   *outer = tg_format(&n->j->env, "%s.o", base);
   return true;
@@ -130,13 +129,14 @@ static bool stores_only(const tg_uop *end) {
   return true;
 }
 
-/* For each reduction in a loop, one of its ranges in which some load is contiguous, if there is one. */
-static uint32_t contiguous_reductions(tg_nest *n, const tg_uop *in, const tg_uop **ranges) {
+/* For each reduction in a loop, one of its ranges in which some load is contiguous, if there is one. along: of those
+ * only that are the same in all iterations of this loop, so that what runs these in threads can share them. */
+static uint32_t contiguous_reductions(tg_nest *n, const tg_uop *in, const tg_uop *along, const tg_uop **ranges) {
   uint32_t count, found = 0;
   const tg_uop **order = tg_toposort(n->j, in, &count);
   for (uint32_t i = 0; i < count && found < NEST_MAX; i++) {
     const tg_uop *u = order[i], *range = NULL;
-    if (u->op != TG_OP_REDUCE || tg_reduce_info(u).in_order) continue;
+    if (u->op != TG_OP_REDUCE || tg_reduce_info(u).in_order || (along && tg_uses(n->j, u, along))) continue;
     for (uint32_t k = 0; k < tg_reduce_info(u).ranges; k++) {
       const tg_uop *r = tg_reduce_ranges(u)[k];
       bool contiguous = false;
@@ -174,7 +174,7 @@ static bool reductions_along_threads(tg_nest *n, const tg_uop *in) {
   const tg_uop *ranges[NEST_MAX];
   const char *outer;
   bool any = false;
-  uint32_t count = contiguous_reductions(n, in, ranges);
+  uint32_t count = contiguous_reductions(n, in, NULL, ranges);
   for (uint32_t i = 0; i < count; i++) {
     bool there = false;   /* the range still exists: no word has split it */
     for (uint32_t k = 0; k < n->s.sites.n; k++) there |= n->s.sites.data[k].range == ranges[i];
@@ -192,9 +192,11 @@ static bool perfect_nest(tg_nest *n, uint32_t depth, const tg_uop *const *chain)
     int64_t extent = constant_extent(r);
     const tg_uop *reductions[NEST_MAX];
     /* the loop is short: threads along the reductions are better */
-    if (extent > 0 && extent < 8 && contiguous_reductions(n, innermost, reductions)) continue;
+    if (extent > 0 && extent < 8 && contiguous_reductions(n, innermost, NULL, reductions)) continue;
+    uint32_t alike = contiguous_reductions(n, innermost, r, reductions);
     if (!threads_along(n, r, "local", &outer)) continue;
-    if (outer) try(n, "global %s", outer);
+    if (outer) tg_device_word(n, "global %s", outer);
+    for (uint32_t i = 0; i < alike; i++) threads_along(n, reductions[i], "group", &outer);
     return true;
   }
   return reductions_along_threads(n, innermost);
@@ -206,10 +208,10 @@ static bool warps_along(tg_nest *n, const tg_uop *range) {
   const char *name = tg_axis_name(&n->s, range), *base = tg_nest_base(n, name);
   int64_t extent = constant_extent(range);
   if (extent < 2 || extent > MOST_WARPS * MOST_COPIES) return false;
-  if (extent <= MOST_WARPS) return try(n, "local %s", name);
-  if (!try(n, "split %s %d as %s.c %s.w", name, MOST_WARPS, base, base)) return false;
-  bool warps = try(n, "local %s.w", base);
-  try(n, "upcast %s.c", base);
+  if (extent <= MOST_WARPS) return tg_device_word(n, "local %s", name);
+  if (!tg_device_word(n, "split %s %d as %s.c %s.w", name, MOST_WARPS, base, base)) return false;
+  bool warps = tg_device_word(n, "local %s.w", base);
+  tg_device_word(n, "upcast %s.c", base);
   return warps;
 }
 
@@ -217,17 +219,17 @@ static void lanes_along(tg_nest *n, const tg_uop *range) {
   const char *name = tg_axis_name(&n->s, range), *base = tg_nest_base(n, name);
   int64_t extent = constant_extent(range), lanes = n->l->target->lanes;
   if (extent < 2) {
-    if (extent < 0 && try(n, "split %s %lld as %s.o %s.l", name, (long long)lanes, base, base))
-      try(n, "lane %s.l", base);
+    if (extent < 0 && tg_device_word(n, "split %s %lld as %s.o %s.l", name, (long long)lanes, base, base))
+      tg_device_word(n, "lane %s.l", base);
     return;
   }
   if (extent <= lanes) {
-    try(n, "lane %s", name);
+    tg_device_word(n, "lane %s", name);
     return;
   }
-  if (!try(n, "split %s %lld as %s.c %s.l", name, (long long)lanes, base, base)) return;
-  try(n, "lane %s.l", base);
-  if (extent <= lanes * MOST_COPIES) try(n, "upcast %s.c", base);
+  if (!tg_device_word(n, "split %s %lld as %s.c %s.l", name, (long long)lanes, base, base)) return;
+  tg_device_word(n, "lane %s.l", base);
+  if (extent <= lanes * MOST_COPIES) tg_device_word(n, "upcast %s.c", base);
 }
 
 /* Schedules the loops inside: one call for those around others (inner false), then one for innermost ones, since a
@@ -253,9 +255,8 @@ static void device_nest(tg_nest *n, const tg_uop *top) {
     return;
   }
   uint32_t depth = chain_of(top, chain);
-  const tg_uop *only = chain[depth - 1]->n == 2 ? chain[depth - 1]->src[1] : NULL;
   if (tg_device_contraction(n, depth, chain)) return;
-  if (only && only->op == TG_OP_STORE && tg_device_rows(n, depth, chain, only)) return;
+  if (stores_only(chain[depth - 1]) && tg_device_rows(n, depth, chain, top)) return;
   if (stores_only(chain[depth - 1])) perfect_nest(n, depth, chain);
   else {
     loops_within(n, chain[depth - 1], false, false);
@@ -264,10 +265,21 @@ static void device_nest(tg_nest *n, const tg_uop *top) {
   }
   for (uint32_t k = depth; k-- > 0;)   /* innermost first: each moves outside the one before */
     if (tg_range_kind(chain[k]->src[0]) == TG_LOOP && loop_of(n, chain[k]->src[0]))
-      try(n, "global %s", tg_axis_name(&n->s, chain[k]->src[0]));
+      tg_device_word(n, "global %s", tg_axis_name(&n->s, chain[k]->src[0]));
+}
+
+static bool a_sum_in_parts(tg_nest *n) {
+  for (uint32_t i = 0; i < n->s.sink->n; i++) {
+    const tg_uop *chain[NEST_MAX] = {NULL}, *only = n->s.sink->src[i];
+    uint32_t depth = only->op == TG_OP_END ? chain_of(only, chain) : 0;
+    if (depth) only = chain[depth - 1]->n == 2 ? chain[depth - 1]->src[1] : NULL;
+    if (only && only->op == TG_OP_STORE && tg_device_parts(n, depth, chain, only)) return true;
+  }
+  return false;
 }
 
 void tg_nest_device(tg_nest *n) {
+  while (a_sum_in_parts(n)) {}
   uint32_t count = n->s.sink->n;
   for (uint32_t i = count; i-- > 0;) {
     if (n->s.sink->n != count) return;   /* a word has added top-level statements, so i is no longer valid */

@@ -20,18 +20,22 @@ enum {
   REGISTERS = 32,       /* of a thread, for addresses, what is computed and loads under way, beside the elements */
   UNDER_WAY = 4,        /* copies of a block of a row that is not kept: loads that a thread has under way */
   MOST_WARPS = 8,       /* of a group with such a row */
+  MOST_SHARED = 16,     /* terms of a lane, at most, of a reduction that each warp has */
   WRITTEN_OUT = 64,     /* terms at most of a reduction inside another one: they are copies */
   ROWS_A_GROUP = 4      /* warps of a group that have a row each */
 };
 
 typedef struct {
   tg_nest *n;
-  const tg_uop *store;
+  /* store: the only statement, or NULL: there are several; body: the innermost loop, or the store without one */
+  const tg_uop *store, *body;
   /* the innermost loop, or NULL if it has no part in the row; the one around the row, or NULL */
   const tg_uop *along, *rows;
   const tg_uop *range[NEST_MAX];   /* of the reductions */
   const tg_uop *inner[NEST_MAX];   /* of reductions inside of these that depend on them */
-  uint32_t reductions, inners, streams, bytes;   /* streams: inputs that are read along the row; bytes: of the widest element */
+  const tg_uop *shared[NEST_MAX];  /* of reductions that are the same for all rows: each warp has them */
+  uint32_t reductions, inners, shareds;
+  uint32_t streams, bytes;         /* inputs that the reductions read along the row; bytes of the widest element */
   int64_t extent;
   uint32_t vector, warps, copies;
   bool kept;                       /* in registers: there is one block */
@@ -55,6 +59,14 @@ static bool add_inner(row_nest *r, const tg_uop *reduce) {
   return true;
 }
 
+static bool add_shared(row_nest *r, const tg_uop *range) {
+  for (uint32_t i = 0; i < r->shareds; i++)
+    if (r->shared[i] == range) return true;
+  if (extent_of(range) > (int64_t)r->n->l->target->lanes * MOST_SHARED || r->shareds == NEST_MAX) return false;
+  r->shared[r->shareds++] = range;
+  return true;
+}
+
 static bool within_a_row(row_nest *r, const tg_uop *reduce) {
   for (uint32_t i = 0; i < r->reductions; i++)
     if (tg_uses(r->n->j, reduce, r->range[i])) return true;
@@ -62,7 +74,7 @@ static bool within_a_row(row_nest *r, const tg_uop *reduce) {
 }
 
 /* Every reduction is over as many elements as the row has, and is the same for all of it. */
-static bool add_reduction(row_nest *r, const tg_uop *reduce) {
+static bool add_reduction(row_nest *r, const tg_uop *reduce, uint32_t depth, const tg_uop *const *chain) {
   tg_reduce_arg a = tg_reduce_info(reduce);
   for (uint32_t i = 0; i < r->reductions; i++)
     if (a.ranges == 1 && r->range[i] == tg_reduce_ranges(reduce)[0]) return true;
@@ -70,7 +82,12 @@ static bool add_reduction(row_nest *r, const tg_uop *reduce) {
   if (a.ranges != 1 || a.in_order || (r->along && (a.generic || tg_uses(r->n->j, reduce, r->along)))) return false;
   const tg_uop *range = tg_reduce_ranges(reduce)[0];
   if (r->extent < 0) r->extent = extent_of(range);
-  if (extent_of(range) != r->extent || !is_free(range)) return false;
+  if (!is_free(range) || extent_of(range) < 1) return false;
+  if (extent_of(range) != r->extent) {
+    for (uint32_t d = 0; d < depth; d++)
+      if (tg_uses(r->n->j, reduce, chain[d]->src[0])) return false;
+    return add_shared(r, range);
+  }
   if (r->reductions == NEST_MAX) return false;
   r->range[r->reductions++] = range;
   return true;
@@ -112,10 +129,25 @@ static bool along_a_loop(const row_nest *r, const tg_uop *load, uint32_t depth, 
   return false;
 }
 
+/* Does each iteration of the loops have reductions of its own? */
+static bool of_its_own(const row_nest *r, uint32_t depth, const tg_uop *const *chain) {
+  tg_job *j = r->n->j;
+  uint32_t count;
+  const tg_uop **order = tg_toposort(j, r->body, &count);
+  for (uint32_t d = 0; d < depth; d++) {
+    bool used = false;
+    for (uint32_t i = 0; i < count && !used; i++)
+      used = order[i]->op == TG_OP_REDUCE && tg_uses(j, order[i], chain[d]->src[0]);
+    if (!used) return false;
+  }
+  return true;
+}
+
 /* The ranges of the reductions, those outside before those inside. */
-static bool find_reductions(row_nest *r, uint32_t count, const tg_uop *const *order) {
+static bool find_reductions(row_nest *r, uint32_t count, const tg_uop *const *order, uint32_t depth,
+                            const tg_uop *const *chain) {
   for (uint32_t i = count; i-- > 0;)
-    if (order[i]->op == TG_OP_REDUCE && !add_reduction(r, order[i])) return false;
+    if (order[i]->op == TG_OP_REDUCE && !add_reduction(r, order[i], depth, chain)) return false;
   return r->reductions > 0;
 }
 
@@ -154,8 +186,9 @@ static bool find_rows(row_nest *r, uint32_t depth, const tg_uop *const *chain) {
                    tg_access_motion(j, r->store, r->along) != TG_CONTIGUOUS)) return false;
   uint32_t outside = depth - (r->along != NULL);
   if (outside && tg_range_kind(chain[outside - 1]->src[0]) == TG_LOOP) r->rows = chain[outside - 1]->src[0];
-  const tg_uop **order = tg_toposort(j, r->store, &count);
-  if (!find_reductions(r, count, order) || r->extent < 2) return false;
+  const tg_uop **order = tg_toposort(j, r->body, &count);
+  if (!find_reductions(r, count, order, depth, chain) || r->extent < 2) return false;
+  if (!r->along && !of_its_own(r, depth, chain)) return false;
   for (uint32_t i = 0; i < count && !r->along; i++)
     if (order[i]->op == TG_OP_LOAD && along_a_loop(r, order[i], depth, chain)) return false;
   find_streams(r, count, order);
@@ -236,10 +269,22 @@ static void spread(const row_nest *r, tg_words *w, const tg_uop *range, bool red
   say(w, "lane %s", name);
 }
 
+static void spread_shared(const row_nest *r, tg_words *w, const tg_uop *range) {
+  tg_nest *n = r->n;
+  const char *name = tg_axis_name(&n->s, range), *b = tg_nest_base(n, name);
+  if (extent_of(range) > n->l->target->lanes) {
+    say(w, "split %s %u as %s.c %s.l", name, n->l->target->lanes, b, b);
+    say(w, "upcast %s.c", b);
+    name = tg_format(w->env, "%s.l", b);
+  }
+  say(w, "lane %s", name);
+}
+
 static void say_words(const row_nest *r, tg_words *w, uint32_t depth, const tg_uop *const *chain) {
   tg_nest *n = r->n;
   for (uint32_t i = 0; i < r->inners; i++) say(w, "upcast %s", tg_axis_name(&n->s, r->inner[i]));
   for (uint32_t i = 0; i < r->reductions; i++) spread(r, w, r->range[i], true);
+  for (uint32_t i = 0; i < r->shareds; i++) spread_shared(r, w, r->shared[i]);
   if (r->along) spread(r, w, r->along, false);
   int64_t rows = r->rows ? extent_of(r->rows) : 1;
   bool several = r->warps == 1 && rows > (int64_t)n->l->target->threads * ROWS_A_GROUP && rows % ROWS_A_GROUP == 0;
@@ -255,18 +300,21 @@ static void say_words(const row_nest *r, tg_words *w, uint32_t depth, const tg_u
   }
 }
 
-/* store: the nest's only statement; along: the innermost loop if the row lies along it, else NULL. */
-static bool schedule_rows(tg_nest *n, const tg_uop *store, const tg_uop *along, uint32_t depth,
+/* along: the innermost loop if the row lies along it, else NULL. */
+static bool schedule_rows(tg_nest *n, const tg_uop *body, const tg_uop *along, uint32_t depth,
                           const tg_uop *const *chain) {
-  row_nest r = {.n = n, .store = store, .along = along};
+  row_nest r = {.n = n, .body = body, .along = along};
   tg_words w = {.env = &n->j->env};
-  if (!find_rows(&r, depth, chain)) return false;
+  if (!depth) r.store = body;
+  else if (body->n == 2) r.store = body->src[1];
+  if ((along && !r.store) || !find_rows(&r, depth, chain)) return false;
   choose_threads(&r);
   say_words(&r, &w, depth, chain);
   return tg_device_try(n, &w);
 }
 
-bool tg_device_rows(tg_nest *n, uint32_t depth, const tg_uop *const *chain, const tg_uop *store) {
-  return (depth && schedule_rows(n, store, chain[depth - 1]->src[0], depth, chain)) ||
-         schedule_rows(n, store, NULL, depth, chain);
+bool tg_device_rows(tg_nest *n, uint32_t depth, const tg_uop *const *chain, const tg_uop *top) {
+  const tg_uop *body = depth ? chain[depth - 1] : top;
+  return (depth && schedule_rows(n, body, chain[depth - 1]->src[0], depth, chain)) ||
+         schedule_rows(n, body, NULL, depth, chain);
 }

@@ -3,7 +3,7 @@
  * of the range is a task that stores its part of the sum to memory which the launches of the kernel share, and the
  * statement sums the parts, always in one order.
  *
- *   for o { C[o] = f(sum(k, r, e)) }   becomes   for k, thread { for o.parts { C.parts[k, o.parts] = sum(r, e) } }
+ *   for o { C[o] = f(sum(k, r, e)) }   becomes   for k, global { for o.parts { C.parts[k, o.parts] = sum(r, e) } }
  *                                                for o { C[o] = f(sum(k.merge, C.parts[k.merge, o])) }
  *
  * o: the loops around the statement that the sum depends on; none of them if it depends on none. */
@@ -96,7 +96,7 @@ static void check_site(parting *p, const tg_axis *axis) {
       refuse(p, "the extent of another range of the sum depends on it");
 }
 
-/* for k, thread { for o.parts { parts[k, o.parts] = sum(r, e) } }, behind the DEFINEs. */
+/* for k, global { for o.parts { parts[k, o.parts] = sum(r, e) } }, behind the DEFINEs. */
 static void put_tasks(parting *p, tg_statements *out) {
   tg_schedule *s = p->s;
   tg_job *j = s->j;
@@ -111,7 +111,7 @@ static void put_tasks(parting *p, tg_statements *out) {
     dim[1 + i] = tg_extent(r);
   }
   from[p->depth] = p->range;
-  to[p->depth] = tg_range_again(j, p->range, tg_extent(p->range), TG_THREAD);
+  to[p->depth] = tg_range_again(j, p->range, tg_extent(p->range), TG_GLOBAL);
   dim[0] = tg_extent(p->range);
   const tg_uop *sum = tg_substitute(j, tg_reduce_like(j, p->reduce, p->reduce->src, n, rest), p->depth + 1, from, to);
   const tg_uop *sub[DEEPEST + 1], *store[MOST_VALUES];

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT
+ * Sums of so many terms, for so few results, that a workgroup for each result would leave most of a GPU idle: they are
+ * taken in parts, each by a group of its own, which a second launch adds in order (`thread` on the range of a sum). So
+ * are sums over everything, and products of matrices with few rows and columns and many terms (split-K). */
+#include "choose/device.h"
+#include "ranges/ranges.h"
+
+enum {
+  LAUNCH = 4000,       /* cycles from the end of one launch to work of the next, about 3 us: what two phases cost */
+  GROUPS_A_CORE = 2,   /* at least, so that one computes while another waits for memory */
+  BLOCK = 4096         /* terms that a group has under way: 256 threads, four times 16 bytes of f32 */
+};
+
+static int64_t extent_of(const tg_uop *range) {
+  return tg_extent(range)->op == TG_OP_CONST ? tg_extent(range)->arg : -1;
+}
+
+/* Results of the reduction: iterations of the loops that it depends on; 0: not known before the launch. */
+static double results_of(tg_nest *n, const tg_uop *reduce, uint32_t depth, const tg_uop *const *chain) {
+  double results = 1;
+  for (uint32_t d = 0; d < depth; d++) {
+    int64_t extent = extent_of(chain[d]->src[0]);
+    if (!tg_uses(n->j, reduce, chain[d]->src[0])) continue;
+    if (extent < 0 || tg_range_kind(chain[d]->src[0]) != TG_LOOP) return 0;
+    results *= (double)extent;
+  }
+  return results;
+}
+
+/* Bytes that it reads for one result. */
+static double bytes_of(tg_nest *n, const tg_uop *reduce, const tg_uop *range) {
+  uint32_t count;
+  double bytes = 0;
+  const tg_uop **order = tg_toposort(n->j, reduce, &count);
+  for (uint32_t i = 0; i < count; i++)
+    if (order[i]->op == TG_OP_LOAD && tg_uses(n->j, order[i], range))
+      bytes += (double)tg_type_bytes(tg_define_of(order[i]->src[0])->type);
+  return bytes * (double)extent_of(range);
+}
+
+/* Terms of a part, as many as leave each core its groups; those of whole blocks that divide the sum, if there are some.
+ * 0: one part. */
+static int64_t terms_of_part(int64_t terms, double results, double wanted) {
+  int64_t most = terms / BLOCK, parts = (int64_t)(wanted / results + 0.999);
+  if (parts > most) parts = most;
+  if (parts < 2) return 0;
+  for (int64_t p = parts; p <= 2 * parts && p <= most; p++)
+    if (terms % (p * BLOCK) == 0) return terms / p;
+  return (terms / parts + BLOCK - 1) / BLOCK * BLOCK;
+}
+
+static int64_t part_of(tg_nest *n, const tg_uop *reduce, uint32_t depth, const tg_uop *const *chain) {
+  const tg_target *t = n->l->target;
+  tg_reduce_arg a = tg_reduce_info(reduce);
+  if (a.ranges != 1 || a.in_order) return 0;
+  const tg_uop *range = tg_reduce_ranges(reduce)[0];
+  tg_kind kind = tg_range_kind(range);
+  double cores = t->threads, results = results_of(n, reduce, depth, chain);
+  if ((kind != TG_REDUCE && kind != TG_LOOP) || extent_of(range) < 2 * BLOCK || results < 1 || !t->core_bytes) return 0;
+  double all = bytes_of(n, reduce, range) * results / t->core_bytes;   /* cycles of one core for all of it */
+  double busy = results < cores ? results : cores;
+  if (all / busy < 1.5 * (all / cores + LAUNCH)) return 0;
+  return terms_of_part(extent_of(range), results, GROUPS_A_CORE * cores);
+}
+
+/* Is it another one for each term of a reduction around it? */
+static bool is_inside(tg_nest *n, const tg_uop *reduce, uint32_t count, const tg_uop *const *order) {
+  for (uint32_t i = 0; i < count; i++) {
+    if (order[i]->op != TG_OP_REDUCE || tg_uses(n->j, reduce, order[i]) || !tg_uses(n->j, order[i], reduce)) continue;
+    for (uint32_t k = 0; k < tg_reduce_info(order[i]).ranges; k++)
+      if (tg_uses(n->j, reduce, tg_reduce_ranges(order[i])[k])) return true;
+  }
+  return false;
+}
+
+bool tg_device_parts(tg_nest *n, uint32_t depth, const tg_uop *const *chain, const tg_uop *store) {
+  uint32_t count;
+  const tg_uop **order = tg_toposort(n->j, store, &count);
+  for (uint32_t i = 0; i < count; i++) {   /* those inside others first */
+    int64_t terms = order[i]->op == TG_OP_REDUCE ? part_of(n, order[i], depth, chain) : 0;
+    if (!terms || is_inside(n, order[i], count, order)) continue;
+    const char *name = tg_axis_name(&n->s, tg_reduce_ranges(order[i])[0]), *b = tg_nest_base(n, name);
+    if (tg_device_word(n, "thread %s %lld as %s.p %s.q", name, (long long)terms, b, b)) return true;
+  }
+  return false;
+}
