@@ -20,6 +20,7 @@ enum {
   REGISTERS = 32,       /* of a thread, for addresses, what is computed and loads under way, beside the elements */
   UNDER_WAY = 4,        /* copies of a block of a row that is not kept: loads that a thread has under way */
   MOST_WARPS = 8,       /* of a group with such a row */
+  ALL_WARPS = 16,       /* of a group that keeps a row: each reads what all have found */
   MOST_SHARED = 16,     /* terms of a lane, at most, of a reduction that each warp has */
   WRITTEN_OUT = 64,     /* terms at most of a reduction inside another one: they are copies */
   ROWS_A_GROUP = 4      /* warps of a group that have a row each */
@@ -217,17 +218,20 @@ static bool holds(const row_nest *r, uint32_t warps) {
 static void choose_threads(row_nest *r) {
   const tg_target *t = r->n->l->target;
   uint32_t lanes = t->lanes, most = t->max_threads / t->lanes;
+  if (most > ALL_WARPS) most = ALL_WARPS;
   bool again = r->along || r->reductions > 1;   /* the row is needed more than once */
   r->warps = 1;
   if (r->extent > lanes * A_WARP_HOLDS)
     while (r->warps < most && r->extent > (int64_t)r->warps * lanes * A_GROUP_HOLDS) r->warps *= 2;
-  for (uint32_t w = r->warps; again && w >= r->warps / 4 && w >= 1; w /= 2)   /* fewer threads have more registers each */
-    if (holds(r, w)) {
-      r->kept = true;
-      r->warps = w;
-      r->copies = copies_of(r, w);
-      return;
-    }
+  uint32_t best = 0;   /* of those that hold the row: few idle ends; else more threads */
+  for (uint32_t w = r->warps; again && w >= 1 && w >= r->warps / 4; w /= 2)
+    if (holds(r, w) && (!best || w * copies_of(r, w) * 17 < best * copies_of(r, best) * 16)) best = w;
+  if (best) {
+    r->kept = true;
+    r->warps = best;
+    r->copies = copies_of(r, best);
+    return;
+  }
   if (!again && r->warps > MOST_WARPS) r->warps = MOST_WARPS;
   r->copies = copies_of(r, r->warps);
   if (r->copies > UNDER_WAY) r->copies = UNDER_WAY;

@@ -360,6 +360,11 @@ void tg_emit_list(tg_emitter *e, const tg_uop *const *list, uint32_t n) {
       while (next < n && !tg_emit_is_effect(list[next])) next++;
       if (next < n) tg_emit_debug_statement(e, list[next]);
     }
+    uint32_t gated = tg_emit_gated(e, list + i, n - i);
+    if (gated) {
+      i += gated - 1;
+      continue;
+    }
     if (list[i]->op == TG_OP_FOLD) tg_emit_folds(e, list + i, n - i);
     if (tg_emit_is_effect(list[i]) && !(list[i]->op == TG_OP_STORE && list[i]->arg & TG_ASYNC)) tg_emit_copies(e);
     emit_statement(e, list[i]);

@@ -128,6 +128,8 @@ LLVMTargetMachineRef tg_jit_machine(const tg_target *t, LLVMCodeGenOptLevel leve
 void tg_emit_module(tg_emitter *, tg_code_info *info);
 void tg_emit_list(tg_emitter *, const tg_uop *const *list, uint32_t n);
 void tg_emit_value_statement(tg_emitter *, const tg_uop *u);
+/* emit_gated.c: the accesses from the first on that share its gate, in one branch; how many, 0: none */
+uint32_t tg_emit_gated(tg_emitter *, const tg_uop *const *list, uint32_t n);
 /* begins the body of a function whose arguments are set */
 void tg_emit_begin(tg_emitter *, LLVMValueRef fn, const char *name);
 void tg_emit_attribute(tg_emitter *, LLVMValueRef fn, const char *name, const char *value);

@@ -23,6 +23,9 @@ uint32_t tg_emit_known_alignment(tg_emitter *, const sum *s, uint64_t bytes, uin
 /* What a device may assume of that address, in bytes, up to its widest access; at least `element`. */
 uint32_t tg_emit_device_alignment(tg_emitter *, uint32_t buffer, const sum *s, uint64_t bytes, uint32_t element);
 
+/* of an input: what it loads is invariant */
+void tg_emit_mark_load(tg_emitter *, LLVMValueRef load, const tg_uop *define);
+
 /* emit_masks.c: LLVM's masked accesses, of any width and with any mask; tg_emit_registers later turns them into
  * instructions that the target has. */
 LLVMValueRef tg_emit_masked(tg_emitter *, const char *name, bool store, LLVMValueRef pointer, LLVMValueRef mask,

@@ -385,7 +385,7 @@ static LLVMValueRef to_memory(tg_emitter *e, tg_type t, uint32_t lanes, LLVMValu
   return t == TG_BOOL ? LLVMBuildZExt(e->b, v, tg_emit_memory_type(e, t, lanes), "") : v;
 }
 
-static void mark_load(tg_emitter *e, LLVMValueRef v, const tg_uop *define) {
+void tg_emit_mark_load(tg_emitter *e, LLVMValueRef v, const tg_uop *define) {
   if (e->j->buffers.data[define->arg & UINT32_MAX].role == TG_ROLE_IN)
     LLVMSetMetadata(v, e->invariant_kind, LLVMMetadataAsValue(e->c, e->empty_node));
 }
@@ -394,7 +394,7 @@ static LLVMValueRef plain_load(tg_emitter *e, const tg_uop *define, LLVMValueRef
                                uint32_t align) {
   LLVMValueRef v = LLVMBuildLoad2(e->b, tg_emit_memory_type(e, define->type, lanes), pointer, "");
   LLVMSetAlignment(v, align);
-  mark_load(e, v, define);
+  tg_emit_mark_load(e, v, define);
   return v;
 }
 

@@ -2,7 +2,8 @@
  * Pass coalesce: brings the subscripts of vector accesses into the three forms that code generation knows: `base +
  * iota` (contiguous in that dimension), `base` (every lane the same element: a scalar load, whose value stands for all
  * lanes), or a general vector split into its scalar part and its lanes' part. Equal loads thereby become one node.
- * Blocks of gathers become contiguous loads and a transpose (coalesce_transpose.c). */
+ * Blocks of gathers become contiguous loads and a transpose (coalesce_transpose.c). On targets with warps neighbours that
+ * no limit divides get one gate. */
 #include "lower/sweep.h"
 
 static const tg_uop *sum_of(tg_job *j, const tg_linear *t, bool lanes) {
@@ -40,8 +41,25 @@ static const tg_uop *fold_uniform(tg_job *j, const tg_uop *fold, const tg_uop *v
   return v[0];
 }
 
+/* x + c < n, where x is a multiple of m, is x < n - c rounded up to such: neighbours within a multiple have one gate. */
+static const tg_uop *rounded(tg_job *j, const tg_uop *sum, const tg_uop *limit) {
+  tg_linear t;
+  tg_linear_of(j, sum, &t);
+  tg_i128 n = (tg_i128)limit->arg - t.constant;
+  t.constant = 0;
+  const tg_uop *x = t.n ? sum_of(j, &t, false) : NULL;
+  if (!x || x->lanes > 1) return NULL;
+  tg_bounds b = tg_bounds_of(j, x);
+  if (b.multiple < 2 || b.multiple > INT32_MAX || n > INT64_MAX / 2 || n < INT64_MIN / 2) return NULL;
+  int64_t m = (int64_t)b.multiple, over = (int64_t)n - (int64_t)b.offset;
+  int64_t up = over + tg_floor_mod(-over, m);
+  return tg_op2(j, TG_OP_LT, x, tg_index(j, up + (int64_t)b.offset));
+}
+
+/* user: not NULL on a target with warps */
 static const tg_uop *visit(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
-  (void)user;
+  if (user && old->op == TG_OP_LT && src[0]->type == TG_INDEX && old->lanes == 1 && src[1]->op == TG_OP_CONST)
+    return rounded(j, src[0], src[1]);
   if (old->op == TG_OP_FOLD && src[0]->lanes == 1) return fold_uniform(j, old, src[0]);
   if (old->op == TG_OP_SHUFFLE && old->src[1]->op == TG_OP_CONST && src[0]->lanes == 1) return src[0];
   if (old->op != TG_OP_LOAD && old->op != TG_OP_STORE) return NULL;
@@ -59,6 +77,6 @@ static const tg_uop *visit(tg_job *j, const tg_uop *old, const tg_uop *const *sr
 }
 
 const tg_uop *tg_pass_coalesce(tg_job *j, const tg_lowering *l, const tg_uop *sink) {
-  (void)l;
-  return tg_transpose_gathers(j, tg_sweep_map(j, sink, visit, NULL));
+  bool device = l->target && l->target->lanes > 1;
+  return tg_transpose_gathers(j, tg_sweep_map(j, sink, visit, device ? &device : NULL));
 }

@@ -256,6 +256,7 @@ static void process(state *s, const tg_uop *u) {
     s->now = l;
     body->open = false;
     drop_moved(body);
+    if (s->device) tg_group_gated(s->j, body->out.n, body->out.data);
     s->to[u->id] = tg_end(s->j, body->range, body->out.n, body->out.data);
     if (thread) s->phase++;
   } else if (u->op == TG_OP_DEFINE) {
