@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * tg devices: what kernels can run on here, as tg sees it, and what they can be compiled for. */
 #include <stdio.h>
+#include <string.h>
 #include "bench/machine.h"
 #include "target/target.h"
 #include "tg/device.h"
@@ -39,16 +40,19 @@ static void rows(bool json) {
   }
 }
 
-/* Those behind the host's CPU, and why tg cannot use one. */
+/* Those behind the host's CPU, by the names that --device takes, and why tg cannot use one. */
 static void others(bool json) {
   tg_device_info d;
   for (uint32_t i = 1; tg_device_describe(i, &d) == TG_OK; i++)
     if (json)
-      printf("{\"device\":\"%s\",\"number\":%u,\"name\":\"%s\",\"cores\":%u,\"memory\":%llu,\"lacks\":\"%s\"}\n",
-             d.driver, i, d.name, d.cores, (unsigned long long)d.memory, d.lacks);
+      printf("{\"device\":\"%s:%u\",\"number\":%u,\"name\":\"%s\",\"chip\":\"%s\",\"target\":\"%s\",\"version\":\"%s\","
+             "\"cores\":%u,\"memory\":%llu,\"lacks\":\"%s\"}\n",
+             d.driver, d.index, i, d.name, d.chip, d.target, d.version, d.cores, (unsigned long long)d.memory, d.lacks);
     else
-      printf("%s  %s, device %u, %u compute units, %llu MiB%s%s\n", d.driver, d.name, i, d.cores,
-             (unsigned long long)d.memory >> 20, d.lacks[0] ? ": cannot be used: " : "", d.lacks);
+      printf("%s:%u  %s%s%s, target %s, driver %s, %u compute units, %llu MiB%s%s\n", d.driver, d.index, d.name,
+             strcmp(d.chip, d.name) ? ", " : "", strcmp(d.chip, d.name) ? d.chip : "", d.target,
+             d.version[0] ? d.version : "of no version", d.cores, (unsigned long long)d.memory >> 20,
+             d.lacks[0] ? ": cannot be used: " : "", d.lacks);
 }
 
 int cmd_devices(int argc, char **argv) {

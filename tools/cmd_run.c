@@ -9,11 +9,12 @@
 #include "dsl/text.h"
 #include "interp/interp.h"
 #include "ranges/ranges.h"
+#include "tg/device.h"
 #include "tool.h"
 
 static const char usage[] =
     "tg run FILE.tg name=value ... [--kernel NAME] [--check] [--time [--cost]] [--seconds N] [--threads N] "
-    "[--opt WORDS ...] [--cache DIR] [--tuned DIR] [--json]\n"
+    "[--device NAME] [--opt WORDS ...] [--cache DIR] [--tuned DIR] [--json]\n"
     "\n"
     "Compiles the kernel for this machine and runs it once on small integers. FILE may be a C file (mine.c:matmul): "
     "tg show --help\n"
@@ -29,6 +30,7 @@ static const char usage[] =
     "  --cost     with --time: where the time goes as the cost model sees it, as tg show --cost prints it, beside what "
     "was measured\n"
     "  --threads  1; -1 for all cores\n"
+    "  --device   where it runs, as tg devices lists them: opencl:0; else the CPU. Timed by the device's clock\n"
     "  --cache    a folder where compiled kernels are kept from run to run\n"
     "  --tuned    a folder of tuned choices, else $TG_TUNED, else tg/tuned in the user's data folder: with the one "
     "that tg tune found, if it is there; '' for none\n"
@@ -40,6 +42,7 @@ typedef struct {
   const tool_args *args;
   tg_context *ctx;
   tg_kernel *kernel;
+  tg_device *device;                       /* NULL: the CPU */
   tg_job job;                              /* the program as written, for promised ranges and the check */
   uint32_t n;
   tg_argument data[64];
@@ -96,6 +99,29 @@ static void keep_for_check(run_state *r, uint32_t b, tg_type type) {
   if (r->args->check) r->wide[b] = widened(type, &r->data[b]);
 }
 
+/* Launches once, or times; on a device on copies of the buffers. */
+static tg_status launch(run_state *r, tg_kernel *k, const tg_argument *data, tg_timing *t) {
+  const tg_kernel_info *info = tg_kernel_describe(k);
+  tg_argument there[64];
+  tg_launch l = {.buffers = data, .buffers_n = info->buffers_n, .threads = r->args->threads};
+  tg_status s = TG_OK;
+  uint32_t n = 0;
+  for (; r->device && n < info->buffers_n && s == TG_OK; n++) {
+    there[n] = (tg_argument){NULL, data[n].bytes};
+    s = tg_device_alloc(r->device, data[n].bytes, &there[n].data);
+    if (s == TG_OK) s = tg_device_copy(r->device, there[n].data, data[n].data, data[n].bytes);
+  }
+  if (r->device) l.buffers = there;
+  if (s == TG_OK)
+    s = t ? tg_kernel_time(k, &l, r->args->seconds > 0 ? r->args->seconds : 1, t) : tg_kernel_run(k, &l);
+  for (uint32_t b = 0; b < n; b++) {
+    if (s == TG_OK && !t && info->buffers[b].written)
+      s = tg_device_copy(r->device, data[b].data, there[b].data, data[b].bytes);
+    tg_device_free(r->device, there[b].data);
+  }
+  return s;
+}
+
 /* The operand as written, and what the schedule's packing makes of it in the kernel's buffer. */
 static bool pack(run_state *r, const char *operand, uint32_t author) {
   tg_compile_options o = r->program.options;
@@ -116,8 +142,7 @@ static bool pack(run_state *r, const char *operand, uint32_t author) {
     fill(r, at, author, k->buffers[0].type);
     keep_for_check(r, at, k->buffers[0].type);
     all[0] = r->data[at];
-    tg_launch l = {.buffers = all, .buffers_n = k->buffers_n, .threads = r->args->threads};
-    ok = ok && !tg_kernel_run(packing, &l);
+    ok = ok && !launch(r, packing, all, NULL);
     tg_kernel_free(packing);
     r->as_written[r->as_written_n++] = at;
   }
@@ -292,7 +317,8 @@ static int put_cost(const run_state *r, double seconds) {
 }
 
 static int run(run_state *r) {
-  tg_launch l = {.buffers = r->data, .buffers_n = r->n, .threads = r->args->threads};
+  if (!tool_device(r->args, r->ctx, &r->device)) return TOOL_USAGE;
+  r->program.options.device = r->device;
   if (tg_kernel_compile_text(r->ctx, r->args->file, r->program.text, &r->program.options, &r->kernel)) {
     fprintf(stderr, "%s\n", tg_error_message(r->ctx));
     return TOOL_WRONG;
@@ -305,8 +331,7 @@ static int run(run_state *r) {
     return TOOL_WRONG;
   }
   if (!allocate(r)) return TOOL_WRONG;
-  l.buffers_n = tg_kernel_describe(r->kernel)->buffers_n;
-  if (tg_kernel_run(r->kernel, &l)) {
+  if (launch(r, r->kernel, r->data, NULL)) {
     fprintf(stderr, "%s\n", tg_error_message(r->ctx));
     return TOOL_WRONG;
   }
@@ -316,7 +341,7 @@ static int run(run_state *r) {
            tg_kernel_describe(r->kernel)->name);
   if (result == TOOL_OK && r->args->time) {
     tg_timing t;
-    if (tg_kernel_time(r->kernel, &l, r->args->seconds > 0 ? r->args->seconds : 1, &t)) {
+    if (launch(r, r->kernel, r->data, &t)) {
       fprintf(stderr, "%s\n", tg_error_message(r->ctx));
       return TOOL_WRONG;
     }
@@ -341,6 +366,7 @@ int cmd_run(int argc, char **argv) {
   }
   if (a.cost && (!a.time || a.json))
     return fprintf(stderr, "tg run: --cost is for people, and beside --time: without it, tg show --cost\n"), TOOL_USAGE;
+  if (a.cost && a.device) return fprintf(stderr, "tg run: --cost is of the CPU, not of a device\n"), TOOL_USAGE;
   static run_state r;
   r.args = &a;
   if (!tool_load(&a, &r.program)) return TOOL_WRONG;

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "store/store.h"
+#include "tg/device.h"
 #include "tool.h"
 
 double tool_now(void) {
@@ -178,6 +179,7 @@ bool tool_parse(int argc, char **argv, tool_args *a, const char *usage) {
       {.name = "--pass", .text = &a->pass},
       {.name = "--pack", .text = &a->pack},
       {.name = "--target", .text = &a->target},
+      {.name = "--device", .text = &a->device},
       {.name = "--cache", .text = &a->cache},
       {.name = "--case", .text = &a->cases},
       {.name = "--vs", .text = &a->vs},
@@ -221,6 +223,21 @@ bool tool_parse(int argc, char **argv, tool_args *a, const char *usage) {
     if (!take_word(options, sizeof options / sizeof *options, argc, argv, &i, a, usage)) return false;
   split_file(a);
   return true;
+}
+
+/* ---- devices ---- */
+
+bool tool_device(const tool_args *a, tg_context *c, tg_device **out) {
+  uint32_t i;
+  *out = NULL;
+  if (!a->device) return true;
+  tg_status s = tg_device_named(a->device, &i);
+  if (s == TG_OK && tg_device_open(c, i, out) == TG_OK) return true;
+  if (s == TG_OK) fprintf(stderr, "tg: --device %s: %s\n", a->device, tg_error_message(c));
+  else if (s == TG_MISS)
+    fprintf(stderr, "tg: --device %s: there is no such device; tg devices lists them\n", a->device);
+  else fprintf(stderr, "tg: --device %s: a driver and a number are wanted, such as opencl:0\n", a->device);
+  return false;
 }
 
 /* ---- programs ---- */

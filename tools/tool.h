@@ -27,6 +27,7 @@ typedef struct {
   const char *opt[32];            /* --opt, in order */
   int opts;
   const char *kernel, *stage, *pass, *pack, *target, *cache, *cases, *vs, *shapes, *types, *transposes, *expect;
+  const char *device;             /* its name, as in tg_device_named; NULL: the CPU */
   const char *journal, *tuned, *csv, *sweep, *with, *sketch, *plot, *object, *header;
   bool check, time, json, help, rules, diff, update, knobs, resume, rows, causal, cost, save, explain;
   int threads, candidates, seed, beam, workers;
@@ -55,6 +56,9 @@ double tool_median(double *samples, int n);   /* sorts */
 /* 64-byte aligned, touched; exits the tool with a message if there are none */
 void *tool_pages(size_t bytes);
 char *tool_read(const char *path, size_t *n); /* malloc'd, or NULL with errno */
+
+/* The device that --device names, opened; NULL: none is named. false: there is no such device, and stderr says so. */
+bool tool_device(const tool_args *a, tg_context *c, tg_device **out);
 
 /* Where tuned choices are kept: --tuned, else TG_TUNED, else the user's own folder, which contexts read by default;
  * NULL: there is no such place. */

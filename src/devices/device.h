@@ -96,8 +96,8 @@ typedef struct tg_graph_step {
 /* If a function fails, message gets the reason (n bytes of room); of load, err does. TG_LOST: the device is lost; then
  * only close, free, unload, queue_close and graph_drop are called, which must not wait for work any more.
  *
- * launch, copy, after, stamp, submit and graph_put are called for one queue by one thread at a time (but not on a device
- * that is `immediate`); all else may be called by several threads at once, wait and stamps beside those, too. free and
+ * launch, copy, after, stamp, submit and graph_put are called for one queue by one thread at a time (but not on a
+ * device that is `immediate`); all else may be called by several threads at once, wait and stamps beside those, too. free and
  * unload are called when all work of the device has finished, queue_close when that of the queue has. Order: what is
  * put on one queue runs in order. Work must run to its end after submit, with no further call of the host. */
 struct tg_driver {
@@ -137,8 +137,8 @@ struct tg_driver {
    * have their buffers, parameters and workspaces. graph_put: the same steps again; those with changed[i] have other
    * pointers or parameters than at graph_make or the last graph_put. NULL: none has */
   tg_status (*graph_make)(tg_device *, const tg_graph_step *, uint32_t steps_n, void **out, char *message, size_t n);
-  tg_status (*graph_put)(tg_queue *, void *graph, const tg_graph_step *, uint32_t steps_n, const bool *changed, char *message,
-                         size_t n);
+  tg_status (*graph_put)(tg_queue *, void *graph, const tg_graph_step *, uint32_t steps_n, const bool *changed,
+                         char *message, size_t n);
   void (*graph_drop)(tg_device *, void *graph);
 };
 

@@ -105,7 +105,8 @@ bool tg_opencl_describe(uint32_t i, tg_device_info *out) {
   if (!tg_opencl_library(&f)) return false;
   opencl_handle d = tg_opencl_find(&f, i);
   if (d) {
-    *out = (tg_device_info){.cores = (uint32_t)tg_opencl_number(&f, d, CL_COMPUTE_UNITS), .memory = tg_opencl_number(&f, d, CL_GLOBAL_BYTES)};
+    *out = (tg_device_info){.cores = (uint32_t)tg_opencl_number(&f, d, CL_COMPUTE_UNITS),
+                            .memory = tg_opencl_number(&f, d, CL_GLOBAL_BYTES)};
     snprintf(out->driver, sizeof out->driver, "opencl");
     snprintf(out->target, sizeof out->target, "opencl");
     tg_opencl_text(&f, d, CL_NAME, out->name, sizeof out->name);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Devices of OpenCL 2.0 and later. A kernel's object is source text (src/source), which the device's own compiler
- * compiles when the kernel is loaded. Memory is coarse-grained shared virtual memory: an address is the same on host and
- * device, so the code that checks host memory checks it too. OpenCL 3.0, API specification, and OpenCL C 1.2. */
+ * compiles when the kernel is loaded. Memory is coarse-grained shared virtual memory: an address is the same on host
+ * and device, so the code that checks host memory checks it too. OpenCL 3.0, API specification, and OpenCL C 1.2. */
 #include <dlfcn.h>
 #include "devices/opencl/opencl.h"
 
@@ -86,7 +86,8 @@ static tg_status alloc_memory(tg_device *device, size_t bytes, uint32_t kind, vo
   opencl_device *d = (opencl_device *)device;
   bool host = kind == TG_MEMORY_HOST;
   if (host && !(tg_opencl_number(&d->f, d->device, CL_SVM) & CL_SVM_FINE))
-    return snprintf(message, n, "this device has no memory that the host reaches at once (fine-grained SVM)"), TG_EINVAL;
+    return snprintf(message, n, "this device has no memory that the host reaches at once (fine-grained SVM)"),
+           TG_EINVAL;
   void *memory = d->f.clSVMAlloc(d->context, CL_READ_WRITE | (host ? CL_MEM_FINE : 0), bytes ? bytes : 1, 64);
   if (!memory) return snprintf(message, n, "out of memory: %zu bytes of the device's", bytes), TG_ENOMEM;
   tg_status s = add_piece(d, memory, bytes, false, message, n);

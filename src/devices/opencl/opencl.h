@@ -63,9 +63,11 @@ typedef struct {
   int (*clReleaseKernel)(opencl_handle);
   int (*clSetKernelArg)(opencl_handle, unsigned, size_t, const void *);
   int (*clSetKernelArgSVMPointer)(opencl_handle, unsigned, const void *);
-  int (*clEnqueueNDRangeKernel)(opencl_handle, opencl_handle, unsigned, const size_t *, const size_t *, const size_t *, unsigned,
+  int (*clEnqueueNDRangeKernel)(opencl_handle, opencl_handle, unsigned, const size_t *, const size_t *, const size_t *,
+      unsigned,
                                 const opencl_handle *, opencl_handle *);
-  int (*clEnqueueSVMMemcpy)(opencl_handle, unsigned, void *, const void *, size_t, unsigned, const opencl_handle *, opencl_handle *);
+  int (*clEnqueueSVMMemcpy)(opencl_handle, unsigned, void *, const void *, size_t, unsigned, const opencl_handle *,
+      opencl_handle *);
   void *(*clSVMAlloc)(opencl_handle, opencl_bits, size_t, unsigned);
   void (*clSVMFree)(opencl_handle, void *);
   int (*clEnqueueMarkerWithWaitList)(opencl_handle, unsigned, const opencl_handle *, opencl_handle *);
