@@ -43,6 +43,7 @@
  */
 #ifndef TG_GEMM_H
 #define TG_GEMM_H
+#include "tg/device.h"
 #include "tg/exec.h"
 #include "tg/tune.h"
 #ifdef __cplusplus
@@ -121,6 +122,10 @@ typedef struct tg_gemm_desc {   /* zero means default; fields are only ever appe
    * element, such as the real parts of complex numbers. Strides of 2 to 4 that are given here are loaded as vectors;
    * with TG_ANY_STRIDES elements are gathered one by one. b_step must be 0 or 1 if b_bits is set */
   int64_t a_step, b_step, c_step;
+  /* device of the context on which calls run; B is not packed then, and the kernels have the compiler's first choice of
+   * a schedule for it. All operands of calls, alpha, beta and arguments of the epilogue too, are memory of the device
+   * (tg/device.h). NULL: the host's CPU */
+  tg_device *device;
 } tg_gemm_desc;
 
 typedef struct tg_gemm_call {   /* zero means default; fields are only ever appended */
@@ -155,6 +160,12 @@ typedef struct tg_gemm_call {   /* zero means default; fields are only ever appe
   /* leading dimension of both: elements from one row to the next (column major: from one column to the next); 0:
    * dense */
   int64_t b_group_ld;
+  /* Only for a plan with a device: the queue on which the product is put, so that it runs behind what was put there
+   * before, or is recorded (tg_queue_record); submitting and waiting are the caller's. NULL: the device's default queue,
+   * as with tg_kernel_start. The plan must live until the product has run. workspace is memory of the device, aligned
+   * to 64 bytes; NULL: the queue's own. exec and threads are not used. Since alpha and beta are not read by the host,
+   * A, B and C are read also if these are 0 */
+  tg_queue *queue;
 } tg_gemm_call;
 
 typedef struct tg_gemm tg_gemm;

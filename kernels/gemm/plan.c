@@ -228,7 +228,7 @@ static tg_status compile_choice(planning *p, const tg_gemm_problem *q, const tg_
                      .user = (void *)(uintptr_t)q,
                      .cached_only = g->flags & TG_GEMM_NO_COMPILE};
   /* look for a choice that tg_gemm_tune has kept */
-  if (g->plan.context->tuned && !q->panel) s.others = defs, s.others_n = tg_gemm_sketches_for(g, q, choice, def, defs);
+  if (g->plan.context->tuned && !q->panel && !g->plan.device) s.others = defs, s.others_n = tg_gemm_sketches_for(g, q, choice, def, defs);
   return tg_kit_compile(&g->plan, &s, out);
 }
 
@@ -383,6 +383,27 @@ static tg_status read_descriptor(planning *p) {
   return s == TG_OK ? read_packing(p) : s;
 }
 
+/* On a device one kernel, of the compiler's own choice there, serves all sizes. */
+static void whole_part(tg_gemm *g) {
+  tg_kit_dim size[] = {g->problem.m, g->problem.n, g->problem.k};
+  for (uint32_t i = 0; i < TG_COUNT(size); i++) {
+    if (!size[i].hi) return;
+    if (!size[i].lo) size[i].lo = 1;
+  }
+  g->part[g->parts_n++] = (tg_kit_part){
+      .size = {size[0], size[1], size[2]}, .choice = {.sketch = tg_gemm_plain.kernel}, .strips = {.n = 1}};
+}
+
+static tg_status take_device(planning *p) {
+  tg_context *c = p->g->plan.context;
+  tg_device *d = p->desc->device;
+  if (!d || d->driver->immediate) return TG_OK;
+  if (d->context != c) return tg_kit_fail(c, TG_EINVAL, "%s.device is another context's", desc_name);
+  if (p->desc->packing) return tg_kit_fail(c, TG_EINVAL, "%s.packing: B is not packed on a device", desc_name);
+  p->g->plan.device = d;
+  return TG_OK;
+}
+
 /* Reads the descriptor and divides its sizes into parts with one choice each. Compiles nothing. */
 static tg_status lay_out(planning *p) {
   tg_gemm *g = p->g;
@@ -390,7 +411,9 @@ static tg_status lay_out(planning *p) {
   if (s != TG_OK) return s;
   g->flags = p->desc->flags;
   s = tg_kit_plan_open(&g->plan, g->plan.context, desc_name, p->desc->threads);
-  if (s == TG_OK) cut(g);
+  if (s == TG_OK) s = take_device(p);
+  if (s == TG_OK && g->plan.device) whole_part(g);
+  else if (s == TG_OK) cut(g);
   return s;
 }
 

@@ -19,6 +19,7 @@ typedef struct {
   char *workspace;
   tg_kit_exec exec;
   tg_kit_deal deal;                    /* of products to threads */
+  tg_kit_puts puts;                    /* on a device */
 } run;
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -95,8 +96,12 @@ static tg_status read_scalars(run *r) {
     return wrong(g, "tg_gemm_call.alpha is given, and the plan multiplies by none: tg_gemm_desc.alpha = 1");
   if (call->beta && !g->problem.beta)
     return wrong(g, "tg_gemm_call.beta is given, and the plan never reads C: tg_gemm_desc.beta = 1");
-  r->update = call->beta && !is_zero(t, call->beta);
-  r->nothing = r->k == 0 || (call->alpha && is_zero(t, call->alpha));
+  bool device = g->plan.device != NULL;   /* its memory is not read here */
+  if (device && ((g->problem.alpha && !call->alpha) || (g->problem.beta && !call->beta)))
+    return wrong(g, "tg_gemm_call.%s is NULL: on a device it is memory of the device",
+                 g->problem.alpha && !call->alpha ? "alpha" : "beta");
+  r->update = call->beta && (device || !is_zero(t, call->beta));
+  r->nothing = r->k == 0 || (!device && call->alpha && is_zero(t, call->alpha));
   if (g->flags & TG_GEMM_NOT_ZERO && (r->nothing || r->update != g->problem.beta))
     return wrong(g, "tg_gemm_call.%s = 0, and the plan is for others: TG_GEMM_NOT_ZERO",
                  r->k == 0     ? "k"
@@ -414,8 +419,19 @@ size_t tg_gemm_workspace_sized(const tg_gemm *g, const tg_gemm_call *given, size
   tg_gemm_call call = {0};
   if (!g) return 0;
   if (given) tg_kit_read_struct(&call, sizeof call, given, call_bytes);
+  if (g->plan.device) return g->plan.shared;
   uint32_t threads = given ? tg_kit_exec_of(&g->plan, call.exec, call.threads).threads : g->plan.most;
   return tg_kit_workspace(tg_kit_needed(&g->plan, threads, !given || call.batch > 1));
+}
+
+static tg_status put_all(run *r) {
+  const tg_gemm *g = r->g;
+  const tg_gemm_call *call = r->call;
+  tg_status s = tg_kit_puts_open(&g->plan, call_name, call->queue, call->workspace, call->workspace_bytes, &r->puts);
+  if (s != TG_OK) return s;
+  r->exec = (tg_kit_exec){.threads = 1, .puts = &r->puts};
+  run_all(r, NULL);
+  return tg_kit_puts_end(&g->plan, &r->puts);
 }
 
 tg_status tg_gemm_run_sized(const tg_gemm *g, const tg_gemm_call *call, size_t call_bytes) {
@@ -431,6 +447,8 @@ tg_status tg_gemm_run_sized(const tg_gemm *g, const tg_gemm_call *call, size_t c
       (s = read_arguments(&r)) != TG_OK)
     return s;
   r.value[GEMM_M] = r.m, r.value[GEMM_N] = r.n, r.value[GEMM_K] = r.k;
+  if (g->plan.device) return put_all(&r);
+  if (call->queue) return wrong(g, "tg_gemm_call.queue is given, and the plan is for the CPU: tg_gemm_desc.device");
   r.exec = tg_kit_exec_of(&g->plan, call->exec, call->threads);
   size_t needed = tg_kit_needed(&g->plan, r.exec.threads, r.batch > 1);
   return tg_kit_run_in(&g->plan, call_name, needed, call->workspace, call->workspace_bytes, r.exec.threads, run_all,

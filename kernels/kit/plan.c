@@ -43,8 +43,10 @@ tg_status tg_kit_connect(tg_kit_plan *p, const tg_kit_names *names, tg_kit_kerne
                          info->params[i].name);
   k->requirements = k->kernel->loaded->signature->requires_n != 0;
   k->code = tg_device_entry(k->kernel->loaded, code->workspace);
-  if (code->workspace > p->per_thread) p->per_thread = code->workspace;
-  if (code->shared > p->shared) p->shared = code->shared;
+  size_t scratch = k->kernel->loaded->scratch;   /* on a device all is shared */
+  if (!p->device && code->workspace > p->per_thread) p->per_thread = code->workspace;
+  if (!p->device && code->shared > p->shared) p->shared = code->shared;
+  if (p->device && scratch > p->shared) p->shared = scratch;
   p->compiled++;
   p->found += info->from_cache != 0;
   p->tuned += info->tuned != 0;
@@ -58,8 +60,9 @@ tg_status tg_kit_compile(tg_kit_plan *p, const tg_kit_source *s, tg_kit_kernel *
     return tg_kit_fail(p->context, TG_INTERNAL, "internal error: %u sizes and %u knobs", n, s->choice->knobs_n);
   memcpy(b, s->binding, n * sizeof *b);
   tg_compile_options o = {
-      .bindings = b, .bindings_n = n, .user = s->user, .flags = s->cached_only ? TG_COMPILE_CACHED_ONLY : 0};
-  if (p->context->tuned && s->others) {
+      .bindings = b, .bindings_n = n, .user = s->user, .flags = s->cached_only ? TG_COMPILE_CACHED_ONLY : 0,
+      .device = p->device};
+  if (p->context->tuned && s->others && !p->device) {
     tg_compile_options tuned = o;
     tuned.flags |= TG_COMPILE_TUNED_ONLY;
     if (tg_kernel_compile_tuned(p->context, s->others, s->others_n, &tuned, &out->kernel) == TG_OK)

@@ -38,6 +38,7 @@ typedef struct tg_kit_plan {
   uint32_t threads, most;
   size_t per_thread, shared;             /* largest workspace of any kernel: bytes for each thread, bytes for all */
   uint32_t compiled, found, tuned;       /* kernels; how many came from the cache; how many have a tuned choice */
+  tg_device *device;                     /* where kernels run; NULL: on the host's CPU */
   bool strips;                           /* some calls run as strips, each with its own `shared` bytes */
 } tg_kit_plan;
 /* threads: the field of the descriptor `desc`: 0 or 1: the calling thread; n: at most n; -1: the whole pool. TG_EINVAL:
@@ -100,13 +101,33 @@ void tg_kit_part_free(tg_kit_part *part);
 /* ---- threads ---- */
 
 /* Who runs a call: the caller's parallel_for, or the context's pool. */
-typedef struct tg_kit_exec { tg_pool *pool; tg_parallel_for *parallel_for; void *user; uint32_t threads; } tg_kit_exec;
+typedef struct tg_kit_exec {
+  tg_pool *pool;
+  tg_parallel_for *parallel_for;
+  void *user;
+  uint32_t threads;
+  struct tg_kit_puts *puts;              /* NULL: kernels run on the host's CPU */
+} tg_kit_exec;
 /* The threads of a call. exec: the call's, NULL: the context's pool; at_most: upper bound on threads, 0: no bound. */
 tg_kit_exec tg_kit_exec_of(const tg_kit_plan *p, const tg_exec *exec, int32_t at_most);
 /* Runs task(arg, i, worker) for each i of 0..n-1. worker is below n. On the pool it numbers the thread; with a
  * parallel_for, where threads are unknown, it is i. */
 void tg_kit_tasks(const tg_kit_exec *e, uint32_t n, tg_pool_task *task, void *arg);
-/* Runs a kernel on `threads` threads of e. */
+/* Launches on a device: put on a queue, each with the whole of the workspace, as they run one after another. */
+typedef struct tg_kit_puts {
+  tg_queue *queue;
+  void *workspace;                       /* NULL: the queue's own */
+  size_t workspace_bytes;
+  tg_status status;                      /* of the first that failed, after which nothing is put; message: why */
+  char message[512];
+} tg_kit_puts;
+/* The queue of a call of the plan, and its workspace. queue NULL: the device's default one. TG_EINVAL: it is no queue
+ * of the plan's device. call: as in tg_kit_operand. */
+tg_status tg_kit_puts_open(const tg_kit_plan *p, const char *call, tg_queue *queue, void *workspace, size_t bytes,
+                           tg_kit_puts *out);
+/* The status of all, with its message in the context; on the default queue they are submitted. */
+tg_status tg_kit_puts_end(const tg_kit_plan *p, tg_kit_puts *puts);
+/* Runs a kernel on `threads` threads of e, or puts it. */
 void tg_kit_launch(const tg_kit_exec *e, uint32_t threads, const tg_kit_kernel *k, void **buffers,
                    const int64_t *values, char *workspace);
 /* The same on the calling thread, for the operands and values of a call, from which the kernel takes its own. */

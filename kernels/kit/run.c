@@ -30,8 +30,42 @@ void tg_kit_tasks(const tg_kit_exec *e, uint32_t n, tg_pool_task *task, void *ar
   else tg_pool_run(e->pool, n, n, task, arg);
 }
 
+/* ---- launches ---- */
+
+tg_status tg_kit_puts_open(const tg_kit_plan *p, const char *call, tg_queue *queue, void *workspace, size_t bytes,
+                           tg_kit_puts *out) {
+  *out = (tg_kit_puts){.queue = queue ? queue : p->device->queue, .workspace = workspace, .workspace_bytes = bytes};
+  if (out->queue->device == p->device) return TG_OK;
+  return tg_kit_fail(p->context, TG_EINVAL, "%s.queue is another device's than the plan's", call);
+}
+
+tg_status tg_kit_puts_end(const tg_kit_plan *p, tg_kit_puts *puts) {
+  uint64_t value;
+  if (puts->status == TG_OK && puts->queue == p->device->queue)
+    puts->status = tg_queue_hand(puts->queue, &value, puts->message, sizeof puts->message);
+  return puts->status == TG_OK ? TG_OK : tg_context_fail(p->context, puts->status, puts->message);
+}
+
+/* The signature of the kernel says how many bytes of each buffer it uses; the operation has checked its operands. */
+static void put(tg_kit_puts *p, const tg_kit_kernel *k, void *const *buffers, const int64_t *values) {
+  tg_argument a[TG_KIT_OPERANDS];
+  if (p->status != TG_OK) return;
+  for (uint32_t i = 0; i < k->operands_n; i++) a[i] = (tg_argument){buffers[i], SIZE_MAX / 2};
+  tg_launch l = {.buffers = a,
+                 .buffers_n = k->operands_n,
+                 .params = values,
+                 .params_n = k->values_n,
+                 .workspace = p->workspace,
+                 .workspace_bytes = p->workspace_bytes};
+  p->status = tg_device_put(p->queue, k->kernel->loaded, &l, p->message, sizeof p->message);
+}
+
 void tg_kit_launch(const tg_kit_exec *e, uint32_t threads, const tg_kit_kernel *k, void **buffers,
                    const int64_t *values, char *workspace) {
+  if (e->puts) {
+    put(e->puts, k, buffers, values);
+    return;
+  }
   if (k->code) {
     k->code(buffers, values, workspace, 0);
     return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Queues of OpenCL: in order, each mark an event. An event is kept until it is seen finished, so marks cost nothing that
- * grows. A wait with a limit looks at the event again and again, since OpenCL has no such wait. Times are those of
+ * Queues of OpenCL: in order, each mark an event. An event is kept until it is seen finished, so marks cost nothing
+ * that grows. A wait with a limit looks at the event again and again, since OpenCL has no such wait. Times are those of
  * markers' ends (clGetEventProfilingInfo). */
 #define _POSIX_C_SOURCE 200809L
 #include <time.h>

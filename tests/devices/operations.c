@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT
+ * The operations with plans on devices: matrix products (tg/gemm.h) on the first device of each driver that can be used, or on those named, on small integers, where every order of a sum gives the same bits as loops in C.
+ *   devices_operations [DEVICE ...] */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include "../folder.h"
+#include "../library/kit.h"
+#include "../test.h"
+#include "tg/gemm.h"
+
+typedef struct { tg_context *context; tg_device *device; const char *name; uint32_t seed; } run;
+
+static const char *why(const run *r) { return tg_error_message(r->context); }
+
+#define FINE(call)                                                                         \
+  do {                                                                                     \
+    tg_status s_ = (call);                                                                 \
+    CHECK(s_ == TG_OK, "%s: %s: %s: %s", r->name, #call, tg_status_name(s_), why(r)); \
+  } while (0)
+#define REFUSED(call, text)                                                                                            \
+  do {                                                                                                                 \
+    tg_status s_ = (call);                                                                                             \
+    CHECK(s_ == TG_EINVAL && strstr(why(r), text), "%s: %s: %s: %s", r->name, #call, tg_status_name(s_), why(r)); \
+  } while (0)
+
+static int small(run *r) { return (int)((r->seed = r->seed * 1664525u + 1013904223u) >> 24) % 7 - 3; }
+
+/* n floats of small integers, here and on the device. */
+static float *numbers(run *r, size_t n, void **there) {
+  float *x = malloc(n * sizeof *x);
+  for (size_t i = 0; i < n; i++) x[i] = (float)small(r);
+  FINE(tg_device_alloc(r->device, n * sizeof *x, there));
+  FINE(tg_device_copy(r->device, *there, x, n * sizeof *x));
+  return x;
+}
+
+/* ---- one product, whatever it has ---- */
+
+typedef struct { int64_t m, n, k, batch; bool column, beta, bias; } product;
+
+static float wanted(const product *p, const float *a, const float *b, float c, float bias, int64_t i, int64_t j) {
+  float sum = 0;
+  for (int64_t k = 0; k < p->k; k++) sum += a[i * p->k + k] * (p->column ? b[j * p->k + k] : b[k * p->n + j]);
+  if (p->beta) sum = 2 * c + sum;
+  return p->bias ? (sum + bias > 0 ? sum + bias : 0) : sum;
+}
+
+static void one(run *r, const product *p, tg_queue *queue) {
+  const int64_t mn = p->m * p->n;
+  void *at[5] = {NULL};
+  float *a = numbers(r, (size_t)(p->batch * p->m * p->k), &at[0]), *b = numbers(r, (size_t)(p->batch * p->k * p->n), &at[1]),
+        *c = numbers(r, (size_t)(p->batch * mn), &at[2]), *bias = numbers(r, (size_t)p->n, &at[3]), *beta = numbers(r, 1, &at[4]);
+  float two = 2, *got = malloc((size_t)(p->batch * mn) * sizeof *got);
+  FINE(tg_device_copy(r->device, at[4], &two, sizeof two));
+  tg_gemm_desc d = {.m = {1, 100}, .n = {p->n, 0}, .k = {0, 64}, .b_major = p->column ? TG_COLUMN_MAJOR : TG_ROW_MAJOR, .beta = p->beta, .device = r->device};
+  if (p->bias) d.epilogue = "max(acc + bias, 0)", d.arg[0].name = "bias", d.arg[0].per = TG_PER_COLUMN;
+  tg_gemm *g = NULL;
+  FINE(tg_gemm_plan(r->context, &d, &g));
+  tg_gemm_call call = {.m = p->m, .k = p->k, .a = at[0], .b = at[1], .c = at[2], .beta = p->beta ? at[4] : NULL, .arg = {p->bias ? at[3] : NULL}, .batch = p->batch, .queue = queue};
+  call.workspace_bytes = tg_gemm_workspace(g, &call);
+  if (p->bias && call.workspace_bytes) FINE(tg_device_alloc(r->device, call.workspace_bytes, &call.workspace));
+  FINE(tg_gemm_run(g, &call));
+  FINE(tg_device_finish(r->device));
+  FINE(tg_device_copy(r->device, got, at[2], (size_t)(p->batch * mn) * sizeof *got));
+  int wrong = 0;
+  for (int64_t x = 0; x < p->batch * mn; x++) {
+    int64_t of = x / mn, i = x % mn / p->n, j = x % p->n;
+    wrong += got[x] != wanted(p, a + of * p->m * p->k, b + of * p->k * p->n, c[x], bias[j], i, j);
+  }
+  CHECK(!wrong, "%s: %lld x %lld x %lld: %d of %lld are wrong", r->name, (long long)p->m, (long long)p->n, (long long)p->k, wrong, (long long)(p->batch * mn));
+  tg_gemm_free(g);
+  for (int i = 0; i < 5; i++) tg_device_free(r->device, at[i]);
+  tg_device_free(r->device, call.workspace);
+  free(a), free(b), free(c), free(bias), free(beta), free(got);
+}
+
+static void products(run *r) {
+  static const product all[] = {{5, 7, 9, 1, false, false, false}, {33, 20, 64, 1, true, true, true}, {100, 17, 31, 3, false, true, false}, {1, 64, 48, 1, true, false, true}, {3, 4, 0, 1, false, true, true}};
+  tg_queue *q = NULL;
+  FINE(tg_queue_open(r->device, NULL, &q));
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) one(r, &all[i], i % 2 ? q : NULL);
+  tg_queue_free(q);
+}
+
+/* Weights of four bits in groups, as they lie in memory. */
+static void weights(run *r) {
+  enum { M = 3, N = 8, K = 32, GROUP = 16 };
+  void *at[4] = {NULL};
+  float *a = numbers(r, M * K, &at[0]), *scale = numbers(r, K / GROUP * N, &at[2]), *c = numbers(r, M * N, &at[3]), got[M * N];
+  uint8_t q[K * N / 2];
+  for (int i = 0; i < K * N / 2; i++) q[i] = (uint8_t)((small(r) & 15) | (small(r) & 15) << 4);
+  FINE(tg_device_alloc(r->device, sizeof q, &at[1]));
+  FINE(tg_device_copy(r->device, at[1], q, sizeof q));
+  tg_gemm *g = NULL;
+  FINE(tg_gemm_plan(r->context, &(tg_gemm_desc){.m = {1, 16}, .n = {N, 0}, .k = {K, 0}, .b_bits = 4, .b_group = GROUP, .device = r->device}, &g));
+  FINE(tg_gemm_run(g, &(tg_gemm_call){.m = M, .a = at[0], .b = at[1], .b_scale = at[2], .c = at[3]}));
+  FINE(tg_device_copy(r->device, got, at[3], sizeof got));
+  int wrong = 0;
+  for (int i = 0; i < M; i++)
+    for (int j = 0; j < N; j++) {
+      float sum = 0;
+      for (int k = 0; k < K; k++) {
+        int e = k * N + j, v = q[e / 2] >> 4 * (e % 2) & 15;
+        sum += a[i * K + k] * scale[k / GROUP * N + j] * (float)(v > 7 ? v - 16 : v);
+      }
+      wrong += got[i * N + j] != sum;
+    }
+  CHECK(!wrong, "%s: four bits: %d are wrong", r->name, wrong);
+  tg_gemm_free(g);
+  for (int i = 0; i < 4; i++) tg_device_free(r->device, at[i]);
+  free(a), free(scale), free(c);
+}
+
+/* Two layers, recorded as one graph, and replayed with another x: y = (x W + b)+ V. */
+static void recorded(run *r) {
+  enum { M = 6, N = 10 };
+  void *at[6] = {NULL};
+  float *x = numbers(r, M * N, &at[0]), *w = numbers(r, N * N, &at[1]), *h = numbers(r, M * N, &at[2]), *y = numbers(r, M * N, &at[3]), *b = numbers(r, N, &at[4]), *other = numbers(r, M * N, &at[5]), got[M * N];
+  tg_gemm *up = NULL, *down = NULL;
+  tg_queue *q = NULL;
+  tg_graph *graph = NULL;
+  tg_gemm_desc d = {.m = {M, 0}, .n = {N, 0}, .k = {N, 0}, .device = r->device};
+  FINE(tg_gemm_plan(r->context, &d, &down));
+  d.epilogue = "max(acc + bias, 0)", d.arg[0].name = "bias", d.arg[0].per = TG_PER_COLUMN;
+  FINE(tg_gemm_plan(r->context, &d, &up));
+  FINE(tg_queue_open(r->device, NULL, &q));
+  FINE(tg_queue_record(q));
+  FINE(tg_gemm_run(up, &(tg_gemm_call){.a = at[0], .b = at[1], .c = at[2], .arg = {at[4]}, .queue = q}));
+  FINE(tg_gemm_run(down, &(tg_gemm_call){.a = at[2], .b = at[1], .c = at[3], .queue = q}));
+  FINE(tg_queue_recorded(q, &graph));
+  CHECK(tg_graph_steps(graph) == 2, "%s: %u steps", r->name, tg_graph_steps(graph));
+  for (int pass = 0; pass < 2; pass++) {
+    const float *in = pass ? other : x;
+    tg_graph_move move = {at[0], at[5], M * N * sizeof *x};
+    FINE(tg_queue_replay(q, graph, &(tg_graph_replay){.moves = &move, .moves_n = (uint32_t)pass}));
+    FINE(tg_device_finish(r->device));
+    FINE(tg_device_copy(r->device, got, at[3], sizeof got));
+    int wrong = 0;
+    float between[M * N];
+    const product layer = {M, N, N, 1, false, false, true}, last = {M, N, N, 1, false, false, false};
+    for (int e = 0; e < M * N; e++) between[e] = wanted(&layer, in, w, 0, b[e % N], e / N, e % N);
+    for (int e = 0; e < M * N; e++) wrong += got[e] != wanted(&last, between, w, 0, 0, e / N, e % N);
+    CHECK(!wrong, "%s: replay %d: %d are wrong", r->name, pass, wrong);
+  }
+  tg_graph_free(graph), tg_queue_free(q), tg_gemm_free(up), tg_gemm_free(down);
+  for (int i = 0; i < 6; i++) tg_device_free(r->device, at[i]);
+  free(x), free(w), free(h), free(y), free(b), free(other);
+}
+
+static void refusals(run *r) {
+  float host[16] = {0};
+  void *at = NULL;
+  tg_gemm *g = NULL, *none = NULL, *cpu = NULL;
+  tg_device *first = NULL;
+  tg_queue *foreign = NULL;
+  tg_gemm_packing packing = {.format = 1, .type = TG_F32, .panel = 16, .n = 16, .k = 4, .bytes = 256};
+  tg_gemm_desc d = {.m = {4, 0}, .n = {4, 0}, .k = {4, 0}, .device = r->device};
+  FINE(tg_device_alloc(r->device, sizeof host, &at));
+  FINE(tg_gemm_plan(r->context, &d, &g));
+  d.packing = &packing, d.n.lo = 16;
+  REFUSED(tg_gemm_plan(r->context, &d, &none), "not packed on a device");
+  d.packing = NULL, d.n.lo = 4, d.beta = 1, d.device = NULL;
+  FINE(tg_device_open(r->context, 0, &first));
+  FINE(tg_queue_open(first, NULL, &foreign));
+  FINE(tg_gemm_plan(r->context, &d, &cpu));
+  REFUSED(tg_gemm_run(g, &(tg_gemm_call){.a = host, .b = at, .c = at}), "overlap");
+  REFUSED(tg_gemm_run(g, &(tg_gemm_call){.a = host, .b = host, .c = at}), "does not lie in memory of this device");
+  REFUSED(tg_gemm_run(g, &(tg_gemm_call){.a = at, .b = at, .c = host, .queue = foreign}), "another device's");
+  REFUSED(tg_gemm_run(cpu, &(tg_gemm_call){.a = host, .b = host, .c = at, .queue = foreign}), "the plan is for the CPU");
+  CHECK(!tg_gemm_function(g), "%s: its code is not the host's", r->name);
+  tg_queue_free(foreign), tg_gemm_free(g), tg_gemm_free(cpu);
+  tg_device_free(r->device, at);
+}
+
+static void on(const char *name, uint32_t i) {
+  run whole = {.name = name, .seed = 1}, *r = &whole;
+  CHECK(!tg_context_create(NULL, &r->context) && !tg_device_open(r->context, i, &r->device), "%s: %s", name, why(r));
+  if (r->device) products(r), weights(r), recorded(r), refusals(r);
+  tg_context_free(r->context);
+}
+
+int main(int argc, char **argv) {
+  char folder[TEST_PATH] = "tg-operations-XXXXXX";
+  tg_device_info about, seen = {.driver = "cpu"};
+  int ran = 0;
+  CHECK(test_folder(folder), "a folder");
+  setenv("POCL_CACHE_DIR", folder, 1);
+  for (int k = 1; k < argc; k++, ran++) {
+    uint32_t i = 0;
+    CHECK(tg_device_named(argv[k], &i) == TG_OK, "%s: there is no such device", argv[k]);
+    on(argv[k], i);
+  }
+  for (uint32_t i = 1; argc < 2 && tg_device_describe(i, &about) == TG_OK; i++) {
+    if (about.lacks[0] || !strcmp(about.driver, seen.driver)) continue;
+    seen = about;
+    printf("%s: %s\n", about.driver, about.name);
+    on(about.driver, i), ran++;
+  }
+  kit_remove(folder);
+  if (!ran) return printf("skipped: there is no device beside the CPU that can be used\n"), 77;
+  return TEST_END();
+}
