@@ -14,6 +14,7 @@ extern "C" {
 #define TG_VERSION_MAJOR 0
 #define TG_VERSION_MINOR 1
 #define TG_VERSION_PATCH 0
+#define TG_VERSION (TG_VERSION_MAJOR * 10000 + TG_VERSION_MINOR * 100 + TG_VERSION_PATCH)
 
 #if defined(__GNUC__)
 #define TG_API __attribute__((visibility("default")))
@@ -121,6 +122,8 @@ TG_API void tg_context_free(tg_context *context);          /* its kernels must h
  * A call with a NULL context (or kernel) returns TG_EINVAL without a message. */
 TG_API const char *tg_error_message(tg_context *context);
 TG_API const char *tg_status_name(tg_status status);
+/* TG_VERSION of the library that runs, which may be a newer one than the header's. */
+TG_API int tg_version(void);
 
 /* ---- kernel: compiled, immutable; may be run from many threads at a time ---- */
 

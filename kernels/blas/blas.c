@@ -2,7 +2,7 @@
  * The plans of the BLAS front. Only this file has global state: one context, created by the first call, and a plan for
  * each class of calls (type, transposes, alpha and beta, coarse sizes), made by the first call of its class. Sizes are
  * run-time values, so later calls compile nothing. Kernels are kept between processes in a folder of the user. LLVM
- * takes 30 ms to load, so it is in a second library, libtg_blas_jit.so beside this one, which is opened only when a
+ * takes 30 ms to load, so it is in a second library, libtg_jit.so.0 beside this one, which is opened only when a
  * kernel is not in the folder.
  *   TG_BLAS_CACHE    the folder; empty: none. If not set: XDG_CACHE_HOME/tg, else HOME/.cache/tg
  *   TG_BLAS_THREADS  most threads; if not set: OMP_NUM_THREADS, else all
@@ -119,7 +119,7 @@ static void create(void *user) {
   e->create(&state.options, &e->context);
 }
 
-/* Opens libtg_blas_jit.so. The caller holds the lock. */
+/* Opens libtg_jit.so.0. The caller holds the lock. */
 static void open_compiler(void) {
   Dl_info here;
   char path[4096];
@@ -127,10 +127,12 @@ static void open_compiler(void) {
   if (state.opened) return;
   state.opened = true;
   const char *end = dladdr((void *)&state, &here) && here.dli_fname ? strrchr(here.dli_fname, '/') : NULL;
-  int n = end ? snprintf(path, sizeof path, "%.*s/libtg_blas_jit.so", (int)(end - here.dli_fname), here.dli_fname)
-              : snprintf(path, sizeof path, "libtg_blas_jit.so");
+  int n = end ? snprintf(path, sizeof path, "%.*s/libtg_jit.so.0", (int)(end - here.dli_fname), here.dli_fname)
+              : snprintf(path, sizeof path, "libtg_jit.so.0");
   void *library = n > 0 && (size_t)n < sizeof path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
-  if (!library) return;
+  int (*version)(void) = NULL;
+  if (library) *(void **)&version = dlsym(library, "tg_version");
+  if (!version || version() != TG_VERSION) return;   /* another release's: its structs may be others */
   *(void **)&e->create = dlsym(library, "tg_context_create");
   *(void **)&e->plan = dlsym(library, "tg_gemm_plan_sized");
   *(void **)&e->workspace = dlsym(library, "tg_gemm_workspace_sized");

@@ -7,6 +7,8 @@
 #include "api/api.h"
 #include "store/store.h"
 
+int tg_version(void) { return TG_VERSION; }
+
 const char *tg_status_name(tg_status s) {
   static const char *const names[] = {"ok",           "invalid",       "out of memory",  "input/output error",
                                       "limit passed", "backend error", "internal error", "not in the cache",

@@ -30,5 +30,10 @@ for program in examples/*.tg; do
   # shellcheck disable=SC2086
   try "$program" "$build/tg" run "$program" $sizes --check
 done
+# With a Python that has NumPy, if there is one: tg needs none.
+for python in python3 /usr/bin/python3; do
+  "$python" -c 'import numpy' 2> /dev/null || continue
+  TG_LIBRARY=$build/libtg_jit.so.0 PYTHONDONTWRITEBYTECODE=1 try examples/python/demo.py "$python" examples/python/demo.py
+done
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
