@@ -134,9 +134,9 @@ tg_status tg_context_open(const tg_context_options *options, const tg_compiler *
 void tg_context_free(tg_context *c) {
   if (!c) return;
   tg_allocator a = c->env.allocator;
+  if (c->compiler) c->compiler->close(c);   /* first: it has something of each device */
   for (tg_device *d = c->devices, *next; d; d = next) next = d->next, tg_device_end(d);
   tg_pool_close(c->pool);
-  if (c->compiler) c->compiler->close(c);
   for (uint32_t i = 0; i < MESSAGES; i++)
     if (c->messages[i]) a.free(a.user, c->messages[i], sizeof *c->messages[i]);
   tg_env_drop(&c->env);

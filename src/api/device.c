@@ -11,7 +11,9 @@ tg_status tg_device_add(tg_context *c, const tg_driver *driver, uint32_t i, uint
                     .native = native,
                     .allocator = c->env.allocator,
                     .target = &c->target,
-                    .pool = c->pool},
+                    .pool = c->pool,
+                    .log = c->log,
+                    .log_user = c->log_user},
             **last = &c->devices;
   tg_status s = tg_device_begin(&head, i, out, message, n);
   while (*last) last = &(*last)->next;

@@ -74,7 +74,7 @@ static bool points_to(const tg_object_view *o, uint32_t symbol, uint64_t field, 
   return false;
 }
 
-bool tg_amd_kernel_of(const tg_object_view *o, const char *name, tg_amd_kernel *k) {
+bool tg_amdgpu_kernel_of(const tg_object_view *o, const char *name, tg_amdgpu_kernel *k) {
   enum { REL64 = 5, BYTES = 64, ENTRY = 16 };
   size_t n = strlen(name);
   uint32_t code = 0, descriptor = 0;
@@ -86,7 +86,7 @@ bool tg_amd_kernel_of(const tg_object_view *o, const char *name, tg_amd_kernel *
   }
   const char *d = descriptor ? bytes_of(o, descriptor, BYTES) : NULL;
   if (o->head->e_machine != EM_AMDGPU || !code || !d || !bytes_of(o, code, o->symbols[code].st_size)) return false;
-  *k = (tg_amd_kernel){.code = bytes_of(o, code, o->symbols[code].st_size), .bytes = o->symbols[code].st_size,
+  *k = (tg_amdgpu_kernel){.code = bytes_of(o, code, o->symbols[code].st_size), .bytes = o->symbols[code].st_size,
                        .entry_known = points_to(o, descriptor, ENTRY, REL64, code)};
   static const struct { uint8_t at; uint8_t field; } fields[] = {{0, 0}, {4, 1}, {8, 2}, {44, 3}, {48, 4}, {52, 5}};
   uint32_t *to[] = {&k->local, &k->scratch, &k->arguments, &k->rsrc3, &k->rsrc1, &k->rsrc2};

@@ -31,8 +31,8 @@ typedef struct {
    * 6 private size, 10 wave32, 11 dynamic stack */
   uint16_t properties;
   bool entry_known;                     /* the descriptor's entry field has a relocation that points to the code */
-} tg_amd_kernel;
-bool tg_amd_kernel_of(const tg_object_view *o, const char *name, tg_amd_kernel *k);
+} tg_amdgpu_kernel;
+bool tg_amdgpu_kernel_of(const tg_object_view *o, const char *name, tg_amdgpu_kernel *k);
 
 /* Support for gdb and perf (debug.c). Pass the record that tg_debug_register returns to tg_debug_unregister. */
 void *tg_debug_register(const tg_allocator *a, const void *object, size_t bytes, const uint64_t *section_address,

@@ -50,6 +50,21 @@ static tg_jit *open_jit(tg_job *j, tg_context *c) {
   return c->jit;
 }
 
+/* The JIT of the target that is wanted: the context's own, or that of a device, which has another target. */
+static tg_jit *open_jit_for(tg_job *j, tg_context *c, const tg_compile_options *o) {
+  const tg_target *t = tg_target_asked(c, o);
+  if (t == &c->target) return open_jit(j, c);
+  tg_device *d = o->device;
+  tg_env env;
+  tg_env_init(&env, &c->env.allocator);
+  pthread_mutex_lock(&c->lock);
+  tg_status s = d->jit ? TG_OK : tg_jit_open(&d->jit, &c->env.allocator, t, tg_jit_flags(c), &env);
+  pthread_mutex_unlock(&c->lock);
+  tg_env_drop(&env);
+  if (s != TG_OK) tg_fail(&j->env, s, "%s", env.message);
+  return d->jit;
+}
+
 /* ---- lowering ---- */
 
 /* The heuristic runs between raise and schedule: tg_lower expects a complete list of words. */
@@ -135,7 +150,7 @@ static tg_object source_of(tg_job *j, const tg_target *t, const tg_uop *linear, 
 static void compile_program(tg_job *j, tg_context *c, const tg_kernel_source *s, tg_cache_entry *entry, double *price,
                             const char **ir) {
   const tg_target *t = tg_target_asked(c, s->options);
-  tg_jit *jit = tg_target_is_source(t) ? NULL : open_jit(j, c);
+  tg_jit *jit = tg_target_is_source(t) ? NULL : open_jit_for(j, c, s->options);
   lowering w = {j, c, s, entry, NULL};
   lower(&w);
   if (price && t->arch <= TG_ARCH_AARCH64) *price = tg_cost_of(j, t, w.linear, NULL, (int)t->threads).seconds;
@@ -224,7 +239,10 @@ static tg_code *link_entry(tg_job *j, tg_context *c, const tg_cache_entry *entry
   return code;
 }
 
-static void close_compiler(tg_context *c) { tg_jit_close(c->jit); }
+static void close_compiler(tg_context *c) {
+  for (tg_device *d = c->devices; d; d = d->next) tg_jit_close(d->jit), d->jit = NULL;
+  tg_jit_close(c->jit);
+}
 
 tg_status tg_context_create(const tg_context_options *options, tg_context **out) {
   static const tg_compiler compiler = {compile, link_entry, tg_compiler_price, close_compiler};
@@ -301,8 +319,8 @@ static void show_job(void *arg) {
     if (assembly) k->write(k->user, "asm", source_of(j, t, linear, info).data);
     return;
   }
-  tg_object object = tg_jit_compile(open_jit(j, k->work.context), j, linear, info, llvm ? &ir : NULL,
-                                    assembly && t->arch != TG_ARCH_AMDGPU ? &text : NULL);
+  tg_object object = tg_jit_compile(open_jit_for(j, k->work.context, k->work.source->options), j, linear, info,
+                                    llvm ? &ir : NULL, assembly && t->arch != TG_ARCH_AMDGPU ? &text : NULL);
   if (assembly && !text) text = tg_object_assembly(j, t, &object, info);
   if (ir) k->write(k->user, "llvm", ir);
   if (text) k->write(k->user, "asm", text);

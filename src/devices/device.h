@@ -25,6 +25,9 @@ struct tg_device {
   tg_allocator allocator;
   const tg_target *target;     /* the target its kernels are compiled for */
   tg_pool *pool;               /* the context's pool of host threads */
+  void (*log)(void *user, const char *message);   /* the context's; may be NULL */
+  void *log_user;
+  struct tg_jit *jit;          /* the compiler's, for a target that is not the context's; NULL: not needed yet */
   /* what follows is device.c's and queue.c's */
   pthread_mutex_t lock;        /* guards the list of queues */
   tg_queue *queues;            /* all, the default one last */
@@ -142,7 +145,7 @@ struct tg_driver {
   void (*graph_drop)(tg_device *, void *graph);
 };
 
-extern const tg_driver tg_driver_cpu, tg_driver_opencl;
+extern const tg_driver tg_driver_cpu, tg_driver_opencl, tg_driver_amd;
 
 /* Device `number` of the machine (0: the host's CPU): its driver and its index i there; false: there is none. */
 bool tg_device_at(uint32_t number, const tg_driver **driver, uint32_t *i, tg_device_info *out);

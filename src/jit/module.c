@@ -268,10 +268,10 @@ static void emit_assembly(compile *k) {
 static void check_device_object(compile *k) {
   enum { KNOWN = 1 << 0 | 1 << 3 | 1 << 10 };   /* private segment buffer (gfx90a always has it), arguments, wave32 */
   tg_object_view o;
-  tg_amd_kernel a;
+  tg_amdgpu_kernel a;
   for (uint32_t p = 0; p < k->info->phases; p++) {
     const char *name = tg_format(&k->j->env, "%s_%u", k->j->name, p);
-    if (!tg_object_open(&o, k->object.data, k->object.bytes) || !tg_amd_kernel_of(&o, name, &a) || !a.entry_known)
+    if (!tg_object_open(&o, k->object.data, k->object.bytes) || !tg_amdgpu_kernel_of(&o, name, &a) || !a.entry_known)
       tg_bug(&k->j->env, "the object has no descriptor of %s", name);
     if (a.properties & ~KNOWN)
       tg_bug(&k->j->env, "%s wants more than its arguments: properties %04x", name, a.properties);

@@ -6,7 +6,7 @@
 #include "code/object.h"
 
 /* One line for each instruction. Among them are s_code_end, which pad the end for what the processor fetches ahead. */
-bool tg_amd_disassemble(tg_env *env, const tg_target *t, const tg_amd_kernel *k, tg_str *out, uint32_t *instructions) {
+bool tg_amdgpu_disassemble(tg_env *env, const tg_target *t, const tg_amdgpu_kernel *k, tg_str *out, uint32_t *instructions) {
   LLVMDisasmContextRef d = LLVMCreateDisasmCPUFeatures(t->triple, t->cpu, t->features, NULL, 0, NULL, NULL);
   char line[512];
   uint64_t at = 0;
@@ -26,12 +26,12 @@ bool tg_amd_disassemble(tg_env *env, const tg_target *t, const tg_amd_kernel *k,
 }
 
 static void put_amd(tg_job *j, const tg_target *t, const tg_object_view *o, const char *name, bool code, tg_str *out) {
-  tg_amd_kernel k;
+  tg_amdgpu_kernel k;
   uint32_t n;
-  if (!tg_amd_kernel_of(o, name, &k)) return;
+  if (!tg_amdgpu_kernel_of(o, name, &k)) return;
   if (code) {
     tg_str_printf(out, "%s:\n", name);
-    tg_amd_disassemble(&j->env, t, &k, out, &n);
+    tg_amdgpu_disassemble(&j->env, t, &k, out, &n);
     return;
   }
   tg_str_printf(out, "descriptor %s.kd\n  LOCAL %u bytes, scratch %u, arguments %u\n", name, k.local, k.scratch,

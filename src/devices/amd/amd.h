@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT
+ * An AMD device: what the files of this folder share. Memory, kernels and the table of functions are in amd.c, queues
+ * in queue.c, recorded graphs in graph.c. */
+#ifndef TG_DEVICES_AMD_AMD_H
+#define TG_DEVICES_AMD_AMD_H
+#include <pthread.h>
+#include "devices/amd/chip.h"
+#include "devices/amd/drm.h"
+#include "devices/amd/pm4.h"
+#include "devices/device.h"
+
+/* Memory that the device reaches. Device memory lies in the upper half of addresses, which no pointer of the process
+ * has; memory of the host has the same address for both. */
+typedef struct tg_amd_memory {
+  struct tg_amd_memory *next;  /* in the device's list */
+  tg_drm_handle buffer, range;
+  uint64_t address, bytes;     /* as the device sees it */
+  char *host;                  /* NULL: the host cannot reach it */
+  bool mapped, host_mapped;    /* into the device's memory; by amdgpu_bo_cpu_map */
+} tg_amd_memory;
+
+typedef struct tg_amd_queue tg_amd_queue;
+
+typedef struct tg_amd_device {
+  tg_device head;
+  tg_drm f;
+  tg_target target;
+  const tg_amd_chip *chip;
+  int node;
+  tg_drm_handle device;
+  double clock_hertz;
+  pthread_mutex_t lock;        /* guards memories */
+  tg_amd_memory *memories;     /* those that a user has allocated */
+  pthread_mutex_t upload_lock; /* guards upload */
+  tg_amd_queue *upload;        /* brings code to the card */
+} tg_amd_device;
+
+/* One entry of a kernel: the code of a phase. */
+typedef struct { uint64_t entry; uint32_t rsrc1, rsrc2, rsrc3, local, arguments; uint16_t properties; } tg_amd_entry;
+
+typedef struct tg_amd_code {
+  tg_device_kernel head;
+  tg_amd_memory code;
+  tg_amd_entry *entry;         /* phases, then phases for buffers that are not aligned, if there are any */
+  uint32_t entries;
+  int64_t *launch;
+  tg_signature *signature;
+} tg_amd_code;
+
+enum { TG_AMD_SLOTS = 16, TG_AMD_SLOT_BYTES = 64 << 10 };
+
+/* A queue is a line of submissions, each to one of two rings: the compute ring, and a copy engine. Points of its
+ * timeline are numbered as they are submitted; a submission to the other ring waits for the point before. Words and
+ * arguments of a submission lie in a slot until its point is reached. */
+struct tg_amd_queue {
+  tg_queue head;
+  tg_drm_handle context;
+  uint32_t timeline;           /* a syncobj */
+  uint64_t submitted;          /* points so far */
+  uint32_t ring, last_ring;    /* of the stream under way, if open, else of the next one; of the last submission */
+  tg_amd_memory slots, stamps, staging;
+  uint32_t slot_words[TG_AMD_SLOTS], slot_ring[TG_AMD_SLOTS];   /* point p stood in slot (p - 1) % TG_AMD_SLOTS */
+  uint64_t staging_point[2];   /* at which each half of the staging memory is free */
+  uint32_t half;               /* of the last copy */
+  uint32_t slot;               /* the one under way, if open */
+  bool open, dispatched, copied;   /* since the stream's beginning */
+  tg_amd_stream stream;
+  uint32_t arguments;          /* bytes of the slot, from its end, that arguments take */
+  tg_drm_point waits[16];      /* of the next submission */
+  uint32_t waits_n;
+  _Atomic uint64_t reported;   /* the highest point whose delay has been reported */
+};
+
+/* flags and heap as in drm.h. memory->host is set if host. address 0: any */
+tg_status tg_amd_allocate(tg_amd_device *, uint64_t bytes, uint32_t heap, uint64_t flags, bool host, tg_amd_memory *,
+                          char *message, size_t n);
+void tg_amd_release(tg_amd_device *, tg_amd_memory *);   /* of zeros: does nothing */
+/* The user's memory in which `bytes` from this address lie; NULL: in none. */
+const tg_amd_memory *tg_amd_memory_of(tg_amd_device *, const void *address, uint64_t bytes);
+/* What a negative errno of the driver's means. */
+tg_status tg_amd_failure(const char *what, int code, char *message, size_t n);
+
+tg_status tg_amd_queue_open(const tg_queue *head, tg_queue **out, char *message, size_t n);
+void tg_amd_queue_close(tg_queue *);
+tg_status tg_amd_queue_launch(tg_queue *, tg_device_kernel *, const tg_work *, char *message, size_t n);
+tg_status tg_amd_queue_copy(tg_queue *, void *to, const void *from, size_t bytes, char *message, size_t n);
+/* Copies from memory of the host, which may change afterwards, to an address of the device. */
+tg_status tg_amd_queue_copy_in(tg_amd_queue *, uint64_t to, const char *from, uint64_t bytes, char *message, size_t n);
+tg_status tg_amd_queue_after(tg_queue *, tg_queue *of, uint64_t value, char *message, size_t n);
+tg_status tg_amd_queue_stamp(tg_queue *, uint32_t slot, char *message, size_t n);
+tg_status tg_amd_queue_submit(tg_queue *, uint64_t *value, char *message, size_t n);
+tg_status tg_amd_queue_wait(tg_queue *, uint64_t value, int64_t nanoseconds, char *message, size_t n);
+tg_status tg_amd_queue_stamps(tg_queue *, uint32_t first, uint32_t n, double *seconds, char *message,
+                              size_t message_n);
+#endif
