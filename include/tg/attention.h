@@ -43,6 +43,7 @@
  */
 #ifndef TG_ATTENTION_H
 #define TG_ATTENTION_H
+#include "tg/device.h"
 #include "tg/exec.h"
 #include "tg/tune.h"
 #ifdef __cplusplus
@@ -105,6 +106,11 @@ typedef struct tg_attention_desc {      /* zero means default; fields are only e
    * pool; -1: the whole pool */
   int32_t threads;
   uint32_t flags;
+  /* device of the context on which calls run, one kernel for all sequences and heads. All operands of calls but starts
+   * and lengths are memory of the device (tg/device.h). There masks and arguments are dense, and not TG_PACKED; packed
+   * sequences and key_lengths come without masks, arguments and LSE; a sequence with queries has keys; LSE is given if
+   * the plan has it; and there are neither blocks nor merges. NULL: the host's CPU */
+  tg_device *device;
 } tg_attention_desc;
 
 typedef struct tg_attention_call {      /* zero means default; fields are only ever appended */
@@ -137,6 +143,9 @@ typedef struct tg_attention_call {      /* zero means default; fields are only e
   size_t workspace_bytes;
   const tg_exec *exec;                  /* NULL: the context's pool, with the descriptor's number of threads */
   int32_t threads;                      /* upper bound on the threads that this call uses; 0: no bound */
+  /* only for a plan with a device: the queue on which the call is put, as in tg_gemm_call (gemm.h), with the workspace
+   * in memory of the device, aligned to 64 bytes, or NULL */
+  tg_queue *queue;
 } tg_attention_call;
 
 typedef struct tg_attention tg_attention;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The body for GPUs: a workgroup for each block of BQ queries of a head, both products by matrix instructions, whose
- * tiles stay in registers. The tiles of scores, weights and results have the layout of the accumulator, so maximum, sum
+ * The body for devices: a workgroup for each block of BQ queries of a head, both products by matrix instructions, whose
+ * tiles stay in registers. Where there is no such instruction, a block is one query, and its sums are plain. The tiles of scores, weights and results have the layout of the accumulator, so maximum, sum
  * and rescaling are done where they lie. */
 #include "attention/body.h"
 #include "target/matrix.h"
@@ -16,16 +16,17 @@ const char *tg_attention_matrix(const tg_target *t, tg_type type) {
  * products of matrix instructions nothing can be left out. */
 TG_KERNEL(attention_device, ) {
   const tg_attention_problem *p = tg_user;
-  const tg_matrix_row *r = tg_matrix_find(p->matrix);
+  const tg_matrix_row *r = p->matrix ? tg_matrix_find(p->matrix) : NULL;
   const char *type = tg_type_name[p->v], *key = "kb*BK + j",
              *k = text("K[batch, head/%lld, kb*BK + j, c] else 0", (long long)p->group),
              *v = text("V[batch, head/%lld, kb*BK + j, d] else 0", (long long)p->group),
              *end = p->causal   ? "min(N, min(M, g*BQ + BQ) + at)"
                     : p->window ? "min(N, min(M, g*BQ + BQ) + at + window - 1)"
                                 : "N";
-  tg_let(BQ, r->m);
+  enum { PLAIN_KEYS = 16 };
+  tg_let(BQ, r ? r->m : 1);
   tg_knob(BLOCKS, 1, 2, 4);
-  tg_let(BK, tg_c(BLOCKS) * (r->n > r->k ? r->n : r->k));
+  tg_let(BK, tg_c(BLOCKS) * (!r ? PLAIN_KEYS : r->n > r->k ? r->n : r->k));
   tg_attention_declare(tg_b_, p);
   tg_range(batch, B, global) tg_range(head, H, global) tg_range(g, ceildiv(M, BQ), global) {
     tg_define_reg(s, f32, [BQ, BK]);
@@ -62,6 +63,7 @@ TG_KERNEL(attention_device, ) {
       tg_range(i, BQ)
         say("lse[batch, head, g*BQ + i] = %s if g*BQ + i < M", tg_attention_lse(tg_b_, p, "m[i]", "l[i]"));
   }
+  if (!r) return;
   tg_kit_word(tg_b_, "contract %s i=i j=s.j k=s.c", p->matrix);
   tg_kit_word(tg_b_, "contract %s i=i j=o.d k=p.j", p->matrix);
 }

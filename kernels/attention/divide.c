@@ -77,6 +77,7 @@ size_t tg_attention_workspace_sized(const tg_attention *a, const tg_attention_ca
   tg_attention_call call = {0};
   tg_attention_work w = {.a = a, .call = &call, .batch = 1};
   if (!a) return 0;
+  if (a->plan.device) return a->plan.shared;
   if (given)
     return tg_attention_read_sizes(&w, a, given, call_bytes, &call) == TG_OK
                ? tg_kit_workspace(tg_attention_count(&w).all)

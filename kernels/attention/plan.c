@@ -233,11 +233,47 @@ static void cut(tg_attention *a) {
   }
 }
 
+/* ---- on a device ---- */
+
+static tg_status take_device(planning *p) {
+  const tg_attention_desc *d = p->desc;
+  tg_attention_problem *q = &p->a->problem;
+  if (!d->device || d->device->driver->immediate) return TG_OK;
+  if (d->device->context != p->a->plan.context) return wrong(p, "tg_attention_desc.device is another context's");
+  uint8_t packed = q->mask_per & TG_PACKED;
+  for (uint32_t i = 0; i < q->arguments_n; i++) packed |= q->argument[i].per & TG_PACKED;
+  if (packed) return wrong(p, "tg_attention_desc: masks and arguments on a device are not TG_PACKED");
+  p->a->plan.device = d->device;
+  return TG_OK;
+}
+
+/* One kernel for all rows, sequences and heads, and the constants that it reads. */
+static tg_status make_grid(planning *p) {
+  tg_attention *a = p->a;
+  tg_attention_problem *q = &a->problem;
+  tg_device *d = a->plan.device;
+  const float constants[] = {a->scale, a->cap};
+  tg_kit_part *part = &a->part[0];
+  if (!a->queries.hi || !a->keys.hi) return TG_OK;
+  q->grid = true, q->group = a->heads / a->kv_heads;
+  q->matrix = q->q == q->k && q->k == q->v ? tg_attention_matrix(d->target, q->q) : NULL;
+  q->rows = (tg_kit_dim){a->queries.lo ? a->queries.lo : 1, a->queries.hi};
+  q->keys = (tg_kit_dim){a->keys.lo ? a->keys.lo : 1, a->keys.hi};
+  *part = (tg_kit_part){.size = {q->rows}, .strips = {.n = 1}, .choice = {.sketch = tg_attention_device}};
+  a->parts_n = 1;
+  tg_status s = compile(p, q, &part->choice, &part->kernel[ATTENTION_WHOLE]);
+  if (s == TG_OK) s = tg_device_alloc(d, sizeof constants, &a->constants);
+  return s == TG_OK ? tg_device_copy(d, a->constants, constants, sizeof constants) : s;
+}
+
+/* ---- plans ---- */
+
 static tg_status lay_out(planning *p) {
   tg_attention *a = p->a;
   tg_status s = read_descriptor(p);
   if (s == TG_OK) s = tg_kit_plan_open(&a->plan, a->plan.context, desc_name, p->desc->threads);
-  if (s != TG_OK) return s;
+  if (s == TG_OK) s = take_device(p);
+  if (s != TG_OK || a->plan.device) return s;
   const tg_attention_problem *q = &a->problem;
   a->heads_are_rows = a->heads > a->kv_heads && a->queries.lo <= 1 && a->queries.hi >= 1 && !q->alibi && !q->mask &&
                       !q->score_mod && !q->mask_mod;
@@ -259,9 +295,10 @@ static tg_status make(planning *p) {
   tg_attention *a = p->a;
   const tg_attention_problem *q = &a->problem;
   tg_status s = lay_out(p);
-  bool split = false, listed = tg_attention_has_lists(&a->problem);
+  bool split = false, listed = tg_attention_has_lists(&a->problem) && !a->plan.device;
+  if (s == TG_OK && a->plan.device) s = make_grid(p);
   if (s == TG_OK && listed && a->rows > ATTENTION_FEW) s = compile_states(p);
-  for (uint32_t i = 0; i < a->parts_n && s == TG_OK; i++) {
+  for (uint32_t i = 0; i < a->parts_n && s == TG_OK && !a->plan.device; i++) {
     tg_attention_problem part = *q;
     tg_attention_narrow(&part, a->part[i].size[0]);
     s = compile(p, &part, &a->part[i].choice, &a->part[i].kernel[ATTENTION_WHOLE]);
@@ -271,7 +308,7 @@ static tg_status make(planning *p) {
     split = true;
   }
   if (s == TG_OK && split) s = compile_merge(p, tg_attention_merge_parts, &a->merge);
-  if (s == TG_OK && q->lse) s = compile_merge(p, tg_attention_join, &a->join);
+  if (s == TG_OK && q->lse && !a->plan.device) s = compile_merge(p, tg_attention_join, &a->join);
   a->problem.score_mod = a->problem.mask_mod = NULL;   /* the caller may free the texts after the call */
   for (uint32_t i = 0; i < a->problem.arguments_n; i++) a->problem.argument[i].name = NULL;
   return s;
@@ -296,6 +333,7 @@ void tg_attention_free(tg_attention *a) {
   if (!a) return;
   tg_kernel_free(a->merge.kernel), tg_kernel_free(a->join.kernel), tg_kernel_free(a->states.kernel);
   for (uint32_t i = 0; i < a->parts_n; i++) tg_kit_part_free(&a->part[i]);
+  tg_device_free(a->plan.device, a->constants);
   tg_kit_delete(a->plan.context, a, sizeof *a);
 }
 

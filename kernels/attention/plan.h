@@ -41,6 +41,7 @@ struct tg_attention {
    * and whether that depends on the sequence and on the head */
   tg_kit_kernel states;
   bool by_batch, by_head;
+  void *constants;                     /* on a device: scale and cap, in its memory */
 };
 
 /* plan.c. has_lists: has the plan a mask that is not known before, so that its runs of many rows have lists of blocks

@@ -218,6 +218,72 @@ static tg_status run_in(work *r, tg_attention_areas at, uint8_t *states) {
                        r->exec.threads, run_all, &x);
 }
 
+/* ---- on a device ---- */
+
+/* What a grid lacks, beside what the plan refuses (tg_attention_desc.device). */
+static tg_status check_grid(const work *r) {
+  const tg_attention *a = r->a;
+  const tg_attention_call *c = r->call;
+  bool strides = false, apart = c->query_starts || c->key_starts || c->key_lengths;
+  for (uint32_t k = 0; k < 4; k++) {
+    strides |= c->mask_strides[k] != 0;
+    for (uint32_t i = 0; i < a->problem.arguments_n; i++) strides |= c->arg_strides[i][k] != 0;
+  }
+  if (strides) return wrong(a, "tg_attention_call: masks and arguments on a device are dense");
+  if (apart && (a->problem.mask || a->problem.arguments_n || a->problem.lse))
+    return wrong(a, "tg_attention_call: on a device packed sequences and key_lengths go without masks, arguments, LSE");
+  if (a->problem.lse && !c->lse) return wrong(a, "tg_attention_call.lse is NULL: on a device a plan with LSE writes it");
+  if (c->blocks) return wrong(a, "tg_attention_call.blocks: there are none on a device");
+  return TG_OK;
+}
+
+/* Puts the kernel for sequences `first` to `first + n - 1`, which have the same numbers of queries and keys. */
+static tg_status put_sequences(work *r, int64_t first, int64_t n) {
+  const tg_attention *a = r->a;
+  const tg_attention_call *c = r->call;
+  const int32_t *qs = c->query_starts, *ks = c->key_starts;
+  int64_t queries = qs ? qs[first + 1] - qs[first] : r->queries, value[ATTENTION_VALUES] = {0},
+          keys = c->key_lengths ? c->key_lengths[first] : ks ? ks[first + 1] - ks[first] : r->keys;
+  void *operand[ATTENTION_OPERANDS] = {0};
+  if (!queries || !n) return TG_OK;
+  if (!keys) return wrong(a, "tg_attention_call: sequence %lld has no keys, as it must on a device", (long long)first);
+  for (uint32_t t = OF_Q; t <= OF_O; t++) {
+    const int32_t *starts = t == OF_K || t == OF_V ? ks : qs;
+    const int64_t *step = r->of[t].step;
+    operand[t] = element(&r->of[t], starts ? 0 : first, 0, starts ? starts[first] : 0, 0);
+    value[ATTENTION_LDQ + t] = larger(1, step[2]);
+    value[ATTENTION_FAR + 2 * t] = step[0], value[ATTENTION_FAR + 2 * t + 1] = step[1];
+  }
+  value[ATTENTION_ROWS] = queries, value[ATTENTION_KEYS] = keys;
+  value[ATTENTION_AT] = a->causal == TG_CAUSAL_BOTTOM_RIGHT ? keys - queries : 0;
+  value[ATTENTION_WINDOW] = a->window;
+  value[ATTENTION_SEQUENCES] = n, value[ATTENTION_HEADS] = a->heads;
+  operand[ATTENTION_SCALE] = a->constants, operand[ATTENTION_CAP] = (float *)a->constants + 1;
+  operand[ATTENTION_SLOPE] = (void *)(uintptr_t)c->slopes, operand[ATTENTION_LSE] = c->lse;
+  for (uint32_t i = 0; i <= a->problem.arguments_n; i++)
+    operand[ATTENTION_MASK + i] = (void *)(uintptr_t)(i ? c->arg[i - 1] : c->mask);
+  tg_kit_launch_of(&r->exec, &a->part[0].kernel[ATTENTION_WHOLE], operand, value, NULL);
+  return TG_OK;
+}
+
+static tg_status put_all(work *r) {
+  const tg_attention *a = r->a;
+  const tg_attention_call *c = r->call;
+  bool apart = c->query_starts || c->key_starts || c->key_lengths;
+  tg_kit_puts puts;
+  tg_status s = check_grid(r);
+  if (s == TG_OK)
+    s = tg_kit_puts_open(&a->plan, "tg_attention_call", c->queue, c->workspace, c->workspace_bytes, &puts);
+  if (s != TG_OK) return s;
+  r->exec = (tg_kit_exec){.threads = 1, .puts = &puts};
+  if (!apart) s = put_sequences(r, 0, r->batch);
+  for (int64_t b = 0; apart && b < r->batch && s == TG_OK; b++) s = put_sequences(r, b, 1);
+  tg_status ended = tg_kit_puts_end(&a->plan, &puts);
+  return s == TG_OK ? ended : s;
+}
+
+/* ---- the calls of tg/attention.h ---- */
+
 tg_status tg_attention_run_sized(const tg_attention *a, const tg_attention_call *call, size_t call_bytes) {
   tg_attention_call copy;
   work r;
@@ -225,6 +291,9 @@ tg_status tg_attention_run_sized(const tg_attention *a, const tg_attention_call 
   tg_status s = tg_attention_read_sizes(&r, a, call, call_bytes, &copy);
   if (s == TG_OK) s = tg_attention_read_operands(&r);
   if (s != TG_OK) return s;
+  if (a->plan.device) return put_all(&r);
+  if (r.call->queue)
+    return wrong(a, "tg_attention_call.queue is given, and the plan is for the CPU: tg_attention_desc.device");
   tg_attention_areas at = tg_attention_count(&r);
   return r.runs ? run_in(&r, at, NULL) : TG_OK;
 }
@@ -234,6 +303,7 @@ tg_status tg_attention_blocks_sized(const tg_attention *a, const tg_attention_ca
   tg_attention_call copy;
   work r;
   if (!a) return TG_EINVAL;
+  if (a->plan.device) return wrong(a, "tg_attention_blocks: there are none on a device");
   tg_status s = tg_attention_read_sizes(&r, a, call, call_bytes, &copy);
   if (s == TG_OK) s = tg_attention_read_masks(&r);
   if (s != TG_OK) return s;

@@ -101,8 +101,8 @@ typedef struct tg_graph_step {
  *
  * launch, copy, after, stamp, submit and graph_put are called for one queue by one thread at a time (but not on a
  * device that is `immediate`); all else may be called by several threads at once, wait and stamps beside those, too.
- * free and unload are called when all work of the device has finished, queue_close when that of the queue has. Order: what is
- * put on one queue runs in order. Work must run to its end after submit, with no further call of the host. */
+ * free and unload are called when all work of the device has finished, queue_close when that of the queue has. Order:
+ * what is put on one queue runs in order. Work must run to its end after submit, with no further call of the host. */
 struct tg_driver {
   const char *name;            /* "opencl": its devices are opencl:0, opencl:1, .. */
   bool immediate;              /* work has finished when the function that puts it returns */

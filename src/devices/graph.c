@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Graphs: launches and copies that were put on a queue while it recorded, kept with copies of their arguments, to be
  * put again, as they were or with other pointers and parameters. A driver that has graphs of its own gets the steps
- * once; for others they are put one after another. The graph has its own scratch memory, shared by its steps, which run in
- * order; so do its replays. */
+ * once; for others they are put one after another. The graph has its own scratch memory, shared by its steps, which run
+ * in order; so do its replays. */
 #include <stdio.h>
 #include "devices/device.h"
 

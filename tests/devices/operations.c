@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * The operations with plans on devices: matrix products (tg/gemm.h) on the first device of each driver that can be used, or on those named, on small integers, where every order of a sum gives the same bits as loops in C.
+ * The operations with plans on devices, matrix products and attention, on the first device of each driver that can be used, or on those named, on small integers, where every order of a sum gives the same bits as loops in C; attention against f64.
  *   devices_operations [DEVICE ...] */
 #define _GNU_SOURCE
+#include <math.h>
 #include <stdlib.h>
 #include "../folder.h"
 #include "../library/kit.h"
 #include "../test.h"
+#include "tg/attention.h"
 #include "tg/gemm.h"
 
 typedef struct { tg_context *context; tg_device *device; const char *name; uint32_t seed; } run;
@@ -147,6 +149,82 @@ static void recorded(run *r) {
   free(x), free(w), free(h), free(y), free(b), free(other);
 }
 
+/* ---- attention ---- */
+
+typedef struct { int32_t heads, kv_heads, head; int64_t batch, queries, keys; uint8_t causal, lse; int64_t window; float cap; const char *mask_mod; bool packed; } attending;
+
+/* One row of the result in f64, and its LSE. */
+static double attend(const attending *a, const float *q, const float *k, const float *v, int64_t at, double *o) {
+  double most = -INFINITY, sum = 0, s[64];
+  memset(o, 0, (size_t)a->head * sizeof *o);
+  for (int64_t j = 0; j < a->keys; j++) {
+    s[j] = 0;
+    for (int32_t e = 0; e < a->head; e++) s[j] += (double)q[e] * k[j * a->head + e] / sqrt(a->head);
+    if (a->cap > 0) s[j] = (double)a->cap * tanh(s[j] / (double)a->cap);
+    if ((a->causal && j > at) || (a->window && llabs(at - j) >= a->window) || (a->mask_mod && j % 3 == 1)) s[j] = -INFINITY;
+    most = fmax(most, s[j]);
+  }
+  for (int64_t j = 0; j < a->keys; j++) {
+    double w = most == -INFINITY ? 0 : exp(s[j] - most);
+    sum += w;
+    for (int32_t e = 0; e < a->head; e++) o[e] += w * (double)v[j * a->head + e];
+  }
+  for (int32_t e = 0; e < a->head; e++) o[e] = sum > 0 ? o[e] / sum : 0;
+  return most + log(sum);
+}
+
+/* Packed: batch sequences of `queries` and `keys` tokens one behind another, heads side by side; else dense. */
+static void attention(run *r, const attending *a, bool given) {
+  const size_t nq = (size_t)(a->batch * a->heads * a->queries * a->head), nk = (size_t)(a->batch * a->kv_heads * a->keys * a->head), nl = nq / (size_t)a->head;
+  void *at[5] = {NULL}, *workspace = NULL;
+  float *q = numbers(r, nq, &at[0]), *k = numbers(r, nk, &at[1]), *v = numbers(r, nk, &at[2]), *o = numbers(r, nq, &at[3]), *lse = numbers(r, nl, &at[4]);
+  const tg_attention_desc d = {.heads = a->heads, .kv_heads = a->kv_heads, .head = a->head, .queries = {1, 64}, .keys = {1, 64}, .causal = a->causal, .window = a->window, .soft_cap = a->cap, .mask_mod = a->mask_mod, .lse = a->lse, .device = r->device};
+  int32_t qs[8], ks[8];
+  tg_attention *plan = NULL;
+  tg_queue *queue = NULL;
+  for (int32_t b = 0; b <= a->batch; b++) qs[b] = b * (int32_t)a->queries, ks[b] = b * (int32_t)a->keys;
+  FINE(tg_attention_plan(r->context, &d, &plan));
+  FINE(tg_queue_open(r->device, NULL, &queue));
+  tg_attention_call c = {.batch = a->batch, .queries = a->queries, .keys = a->keys, .q = at[0], .k = at[1], .v = at[2], .o = at[3], .lse = a->lse ? at[4] : NULL, .queue = queue};
+  if (a->packed) c.query_starts = qs, c.key_starts = ks;
+  c.workspace_bytes = tg_attention_workspace(plan, &c);
+  if (given && c.workspace_bytes) FINE(tg_device_alloc(r->device, c.workspace_bytes, &workspace));
+  c.workspace = workspace;
+  FINE(tg_attention_run(plan, &c));
+  FINE(tg_device_finish(r->device));
+  FINE(tg_device_copy(r->device, o, at[3], nq * sizeof *o));
+  FINE(tg_device_copy(r->device, lse, at[4], nl * sizeof *lse));
+  double worst = 0, off = 0, want[64];
+  for (int64_t b = 0; b < a->batch; b++)
+    for (int32_t h = 0; h < a->heads; h++)
+      for (int64_t i = 0; i < a->queries; i++) {
+        int32_t kv = h / (a->heads / a->kv_heads);
+        int64_t row = a->packed ? (b * a->queries + i) * a->heads + h : (b * a->heads + h) * a->queries + i;
+        float keys[64 * 64], values[64 * 64];
+        for (int64_t j = 0; j < a->keys; j++) {
+          int64_t from = a->packed ? (b * a->keys + j) * a->kv_heads + kv : (b * a->kv_heads + kv) * a->keys + j;
+          memcpy(keys + j * a->head, k + from * a->head, (size_t)a->head * sizeof *k), memcpy(values + j * a->head, v + from * a->head, (size_t)a->head * sizeof *v);
+        }
+        double sum = attend(a, q + row * a->head, keys, values, a->causal == TG_CAUSAL_BOTTOM_RIGHT ? i + a->keys - a->queries : i, want);
+        for (int32_t e = 0; e < a->head; e++) worst = fmax(worst, fabs(want[e] - (double)o[row * a->head + e]));
+        if (a->lse) off = fmax(off, fabs(sum - (double)lse[row]));
+      }
+  CHECK(worst < 2e-5 && off < 2e-5, "%s: attention of %d heads, %lld x %lld: off by %g, LSE by %g", r->name, a->heads, (long long)a->queries, (long long)a->keys, worst, off);
+  tg_attention_free(plan), tg_queue_free(queue);
+  for (int i = 0; i < 5; i++) tg_device_free(r->device, at[i]);
+  tg_device_free(r->device, workspace);
+  free(q), free(k), free(v), free(o), free(lse);
+}
+
+static void attentions(run *r) {
+  static const attending all[] = {{.heads = 4, .kv_heads = 2, .head = 16, .batch = 2, .queries = 7, .keys = 33, .causal = TG_CAUSAL_BOTTOM_RIGHT, .lse = 1},
+                                  {.heads = 3, .kv_heads = 3, .head = 24, .batch = 1, .queries = 1, .keys = 50, .cap = 5},
+                                  {.heads = 2, .kv_heads = 1, .head = 8, .batch = 1, .queries = 20, .keys = 20, .causal = TG_CAUSAL_TOP_LEFT, .window = 5},
+                                  {.heads = 2, .kv_heads = 2, .head = 8, .batch = 1, .queries = 9, .keys = 17, .mask_mod = "k % 3 != 1"},
+                                  {.heads = 2, .kv_heads = 1, .head = 16, .batch = 3, .queries = 5, .keys = 11, .causal = TG_CAUSAL_BOTTOM_RIGHT, .packed = true}};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) attention(r, &all[i], i % 2);
+}
+
 static void refusals(run *r) {
   float host[16] = {0};
   void *at = NULL;
@@ -175,7 +253,7 @@ static void refusals(run *r) {
 static void on(const char *name, uint32_t i) {
   run whole = {.name = name, .seed = 1}, *r = &whole;
   CHECK(!tg_context_create(NULL, &r->context) && !tg_device_open(r->context, i, &r->device), "%s: %s", name, why(r));
-  if (r->device) products(r), weights(r), recorded(r), refusals(r);
+  if (r->device) products(r), weights(r), recorded(r), attentions(r), refusals(r);
   tg_context_free(r->context);
 }
 
