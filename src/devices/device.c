@@ -8,7 +8,7 @@
 
 enum { ALIGN = 64 };
 
-static const tg_driver *const drivers[] = {&tg_driver_cpu, &tg_driver_opencl, &tg_driver_amd};
+static const tg_driver *const drivers[] = {&tg_driver_cpu, &tg_driver_cuda, &tg_driver_opencl, &tg_driver_amd};
 
 bool tg_device_at(uint32_t number, const tg_driver **driver, uint32_t *i, tg_device_info *out) {
   for (uint32_t d = 0; d < TG_COUNT(drivers); d++)

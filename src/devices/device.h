@@ -145,7 +145,7 @@ struct tg_driver {
   void (*graph_drop)(tg_device *, void *graph);
 };
 
-extern const tg_driver tg_driver_cpu, tg_driver_opencl, tg_driver_amd;
+extern const tg_driver tg_driver_cpu, tg_driver_cuda, tg_driver_opencl, tg_driver_amd;
 
 /* Device `number` of the machine (0: the host's CPU): its driver and its index i there; false: there is none. */
 bool tg_device_at(uint32_t number, const tg_driver **driver, uint32_t *i, tg_device_info *out);

@@ -293,6 +293,30 @@ const char *tg_target_shuffle(const tg_target *t, uint32_t lanes) {
 
 const char *tg_target_name(uint32_t i) { return i < TG_COUNT(rows) ? rows[i].name : NULL; }
 
+/* The first driver that takes a version of PTX. PTX ISA, "Release Notes": 7.0 came with CUDA 11.0, and so on with each
+ * minor number; after 12.5, versions of CUDA went by that had none of their own. */
+static uint32_t driver_of_ptx(uint32_t version) {
+  uint32_t minor = version % 10 + (version >= 86 && version < 90);
+  return (version / 10 + 4) * 1000 + minor * 10;
+}
+
+/* Code for sm_80 runs on all later chips, since it is compiled again there; that for sm_90a on those of 9.0 alone. */
+const char *tg_target_of_nvidia(uint32_t major, uint32_t minor, uint32_t driver) {
+  const char *best = NULL;
+  uint32_t best_chip = 0;
+  for (uint32_t i = 0; i < TG_COUNT(rows); i++) {
+    uint32_t chip, ptx;
+    int end = 0;
+    if (rows[i].arch != TG_ARCH_NVPTX || sscanf(rows[i].name, "sm_%u%n", &chip, &end) != 1) continue;
+    bool exact = rows[i].name[end] == 'a';
+    if (rows[i].name[end + exact] || sscanf(rows[i].features, "+ptx%u", &ptx) != 1 || driver < driver_of_ptx(ptx))
+      continue;
+    if (exact ? chip != 10 * major + minor : chip > 10 * major + minor) continue;
+    if (chip > best_chip || (chip == best_chip && exact)) best = rows[i].name, best_chip = chip;
+  }
+  return best;
+}
+
 bool tg_target_row(tg_target *t, const char *name) {
   static const char *const aliases[][2] = {{"icelake", "icelake-server"}};
   for (uint32_t i = 0; i < TG_COUNT(aliases); i++)

@@ -70,6 +70,9 @@ bool tg_target_row(tg_target *t, const char *name);
 /* Sets the fields that follow from needs and sve_bytes, and those that follow from the machine. */
 void tg_target_derive(tg_target *t);
 const char *tg_target_name(uint32_t i);   /* NULL after the last */
+/* The name of the newest row whose code a chip of NVIDIA's runs, of compute capability major.minor, with a driver of
+ * this version of CUDA (times 1000, plus ten times its minor number); NULL: there is none. */
+const char *tg_target_of_nvidia(uint32_t major, uint32_t minor, uint32_t driver);
 
 /* LLVM's name of the instruction that permutes a vector of `lanes` 32-bit elements by a vector of indices, or NULL.
  * In the language: d[l] = shuffle(v, l, i[l]), with floats v and 32-bit indices i. */

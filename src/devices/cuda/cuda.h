@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT
+ * What the files of this folder share: the part of NVIDIA's driver interface that is used (CUDA Driver API, by the
+ * document's names), the device, its queues. */
+#ifndef TG_CUDA_H
+#define TG_CUDA_H
+#include <pthread.h>
+#include <stdio.h>
+#include "devices/device.h"
+
+/* ---- what is used of libcuda.so.1 ---- */
+
+typedef uint64_t cuda_address;                     /* CUdeviceptr */
+typedef struct {                                   /* CUDA_KERNEL_NODE_PARAMS, first version */
+  void *function;
+  unsigned groups[3], threads[3], local;
+  void **arguments, **more;
+} cuda_shape;
+typedef struct { size_t x, y, z, level; unsigned type; void *host; cuda_address device; void *array, *reserved;
+  size_t pitch, height;
+} cuda_side;
+typedef struct { cuda_side from, to; size_t width, height, depth; } cuda_copy;   /* CUDA_MEMCPY3D */
+
+/* Each function with the version of the driver (CUDA's, times 1000, plus ten times the minor one) that has it first.
+ * The oldest chip that tg compiles for needs a driver of CUDA 11.0, so only later functions may be absent;
+ * docs/devices.md says what is done without each. */
+enum { TG_CUDA_OLDEST = 11000 };
+#define TG_CUDA_FUNCTIONS(F)                                                                                          \
+  F(cuInit, 2000, (unsigned))                                                                                         \
+  F(cuDriverGetVersion, 2020, (int *))                                                                                \
+  F(cuGetErrorString, 6000, (int, const char **))                                                                     \
+  F(cuDeviceGetCount, 2000, (int *))                                                                                  \
+  F(cuDeviceGet, 2000, (int *, int))                                                                                  \
+  F(cuDeviceGetName, 2000, (char *, int, int))                                                                        \
+  F(cuDeviceGetAttribute, 2000, (int *, int, int))                                                                    \
+  F(cuDeviceTotalMem_v2, 3020, (size_t *, int))                                                                       \
+  F(cuDeviceCanAccessPeer, 4000, (int *, int, int))                                                                   \
+  F(cuDevicePrimaryCtxRetain, 7000, (void **, int))                                                                   \
+  F(cuDevicePrimaryCtxRelease_v2, 11000, (int))                                                                       \
+  F(cuCtxPushCurrent_v2, 4000, (void *))                                                                              \
+  F(cuCtxPopCurrent_v2, 4000, (void **))                                                                              \
+  F(cuCtxGetDevice, 2000, (int *))                                                                                    \
+  F(cuCtxEnablePeerAccess, 4000, (void *, unsigned))                                                                  \
+  F(cuModuleLoadDataEx, 2010, (void **, const void *, unsigned, int *, void **))                                      \
+  F(cuModuleUnload, 2000, (void *))                                                                                   \
+  F(cuModuleGetFunction, 2000, (void **, void *, const char *))                                                       \
+  F(cuFuncGetAttribute, 2020, (int *, int, void *))                                                                   \
+  F(cuFuncSetAttribute, 9000, (void *, int, int))                                                                     \
+  F(cuMemAlloc_v2, 3020, (cuda_address *, size_t))                                                                    \
+  F(cuMemFree_v2, 3020, (cuda_address))                                                                               \
+  F(cuMemHostAlloc, 2020, (void **, size_t, unsigned))                                                                \
+  F(cuMemFreeHost, 2000, (void *))                                                                                    \
+  F(cuMemHostRegister_v2, 6050, (void *, size_t, unsigned))                                                           \
+  F(cuMemHostUnregister, 4000, (void *))                                                                              \
+  F(cuMemHostGetDevicePointer_v2, 3020, (cuda_address *, void *, unsigned))                                           \
+  F(cuPointerGetAttribute, 4000, (void *, int, cuda_address))                                                         \
+  F(cuMemcpyAsync, 4000, (cuda_address, cuda_address, size_t, void *))                                                \
+  F(cuStreamCreate, 2000, (void **, unsigned))                                                                        \
+  F(cuStreamDestroy_v2, 4000, (void *))                                                                               \
+  F(cuStreamGetCtx, 9020, (void *, void **))                                                                          \
+  F(cuStreamWaitEvent, 3020, (void *, void *, unsigned))                                                              \
+  F(cuEventCreate, 2000, (void **, unsigned))                                                                         \
+  F(cuEventDestroy_v2, 4000, (void *))                                                                                \
+  F(cuEventRecord, 2000, (void *, void *))                                                                            \
+  F(cuEventQuery, 2000, (void *))                                                                                     \
+  F(cuEventSynchronize, 2000, (void *))                                                                               \
+  F(cuEventElapsedTime, 2000, (float *, void *, void *))                                                              \
+  F(cuLaunchKernel, 4000, (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *,      \
+                           void **, void **))                                                                         \
+  F(cuGraphCreate, 10000, (void **, unsigned))                                                                        \
+  F(cuGraphDestroy, 10000, (void *))                                                                                  \
+  F(cuGraphAddKernelNode, 10000, (void **, void *, void *const *, size_t, const cuda_shape *))                        \
+  F(cuGraphAddMemcpyNode, 10000, (void **, void *, void *const *, size_t, const cuda_copy *, void *))                 \
+  F(cuGraphInstantiate_v2, 11000, (void **, void *, void **, char *, size_t))                                         \
+  F(cuGraphInstantiateWithFlags, 11040, (void **, void *, unsigned long long))                                        \
+  F(cuGraphExecDestroy, 10000, (void *))                                                                              \
+  F(cuGraphExecKernelNodeSetParams, 10010, (void *, void *, const cuda_shape *))                                      \
+  F(cuGraphExecMemcpyNodeSetParams, 10020, (void *, void *, const cuda_copy *, void *))                               \
+  F(cuGraphLaunch, 10000, (void *, void *))
+
+typedef struct {
+  void *library;
+  const char *missing;         /* the first function that the driver should have, and has not; NULL: none */
+#define F(name, since, arguments) int(*name) arguments;
+  TG_CUDA_FUNCTIONS(F)
+#undef F
+} cuda_functions;
+
+enum {                         /* CUdevice_attribute */
+  CUDA_CORES = 16,
+  CUDA_L2 = 38,
+  CUDA_UNIFIED_ADDRESSES = 41,
+  CUDA_CAPABILITY_MAJOR = 75,
+  CUDA_CAPABILITY_MINOR = 76,
+  CUDA_LOCAL = 97              /* bytes of LOCAL that a workgroup may have if its function asks for them */
+};
+
+/* ---- library.c ---- */
+
+bool tg_cuda_library(cuda_functions *f);   /* opens libcuda.so.1 and starts it; false: it is not there, or has no GPU */
+int tg_cuda_attribute(const cuda_functions *f, int device, int what);   /* 0: unknown */
+bool tg_cuda_describe(uint32_t i, tg_device_info *out);
+/* The status for an error code, with a message. Codes after which the context cannot be used any more are TG_LOST. */
+tg_status tg_cuda_failure(const cuda_functions *f, char *message, size_t n, const char *what, int code);
+
+/* ---- the device ---- */
+
+typedef enum { CUDA_OWN, CUDA_PINNED, CUDA_NATIVE, CUDA_PAGES } cuda_origin;
+typedef struct { char *at; size_t bytes; void *host; cuda_origin origin; } cuda_piece;   /* host: of PAGES */
+typedef struct cuda_peer { struct cuda_peer *next; tg_device *device; } cuda_peer;
+
+typedef struct {
+  tg_device head;
+  cuda_functions f;
+  tg_target target;
+  int device;                  /* CUdevice */
+  void *context;               /* CUcontext: the primary one, or the program's */
+  void *zero;                  /* the event that times count from, recorded by the first queue */
+  bool started;                /* it is */
+  pthread_mutex_t lock;        /* guards pieces and peers */
+  cuda_piece *pieces;          /* by address */
+  size_t pieces_n, pieces_room;
+  cuda_peer *peers;
+} cuda_device;
+
+typedef struct {
+  tg_device_kernel head;
+  /* of each phase: the normal entry and the one for unaligned buffers, or the first twice */
+  void *module, **function;
+  int *local;                  /* of each function: the most dynamic LOCAL that a launch may have */
+  int64_t *launch;
+  tg_signature *signature;
+} cuda_kernel;
+
+/* The driver's calls work on the context that is current in the calling thread. These two put the device's there, and
+ * the one before back, so that the program's own use of the interface is not disturbed. */
+static inline int tg_cuda_enter(const cuda_device *d) { return d->f.cuCtxPushCurrent_v2(d->context); }
+static inline void tg_cuda_leave(const cuda_device *d) {
+  void *popped;
+  d->f.cuCtxPopCurrent_v2(&popped);
+}
+
+/* ---- cuda.c: memory ---- */
+
+tg_status tg_cuda_alloc(tg_device *, size_t bytes, uint32_t kind, void **out, char *message, size_t n);
+tg_status tg_cuda_import(tg_device *, uint32_t what, void *memory, size_t bytes, void **out, char *message, size_t n);
+void tg_cuda_free(tg_device *, void *memory);
+void tg_cuda_free_all(cuda_device *);
+tg_status tg_cuda_peer(tg_device *, tg_device *other, char *message, size_t n);
+/* Do all buffers of a launch lie in memory of the device or of its peers? */
+tg_status tg_cuda_owned(cuda_device *, const cuda_kernel *, const tg_work *, char *message, size_t n);
+
+/* ---- kernel.c ---- */
+
+tg_status tg_cuda_load(tg_device *, const tg_device_object *, tg_device_kernel **out, tg_env *err);
+void tg_cuda_unload(tg_device_kernel *);
+/* The most arguments of a kernel: 4096 bytes, CUDA C++ Programming Guide, "Function Parameters". */
+enum { CUDA_ARGUMENTS = 512 };
+/* Fills in the addresses of a launch's arguments; they lie in *w. */
+void tg_cuda_arguments(const cuda_kernel *, const tg_work *, void *arguments[CUDA_ARGUMENTS]);
+/* How phase `phase` is launched, but for its arguments. *empty: there is nothing to run. */
+tg_status tg_cuda_shape(const cuda_kernel *, const tg_work *, uint32_t phase, cuda_shape *out, bool *empty,
+                        char *message, size_t n);
+tg_status tg_cuda_launch(tg_queue *, tg_device_kernel *, const tg_work *, char *message, size_t n);
+
+/* ---- queue.c ---- */
+
+/* A mark's event is kept until the mark is seen reached, and then used again. waiters: threads that wait for it */
+typedef struct cuda_mark { struct cuda_mark *next; void *event; uint64_t value; uint32_t waiters; } cuda_mark;
+
+typedef struct {
+  tg_queue head;
+  void *stream;                /* CUstream */
+  pthread_mutex_t lock;        /* guards what follows, since waits come from any thread */
+  cuda_mark *first, **last;    /* by value */
+  cuda_mark *spare;
+  uint64_t submitted;
+  void *stamp[TG_QUEUE_STAMPS];
+} cuda_queue;
+
+tg_status tg_cuda_queue_open(const tg_queue *head, tg_queue **out, char *message, size_t n);
+void tg_cuda_queue_close(tg_queue *);
+tg_status tg_cuda_copy(tg_queue *, void *to, const void *from, size_t bytes, char *message, size_t n);
+tg_status tg_cuda_after(tg_queue *, tg_queue *of, uint64_t value, char *message, size_t n);
+tg_status tg_cuda_stamp(tg_queue *, uint32_t slot, char *message, size_t n);
+tg_status tg_cuda_submit(tg_queue *, uint64_t *value, char *message, size_t n);
+tg_status tg_cuda_wait(tg_queue *, uint64_t value, int64_t nanoseconds, char *message, size_t n);
+tg_status tg_cuda_stamps(tg_queue *, uint32_t first, uint32_t slots, double *seconds, char *message, size_t n);
+
+/* ---- graph.c ---- */
+
+tg_status tg_cuda_graph_make(tg_device *, const tg_graph_step *, uint32_t steps_n, void **out, char *message, size_t n);
+tg_status tg_cuda_graph_put(tg_queue *, void *graph, const tg_graph_step *, uint32_t steps_n, const bool *changed,
+                            char *message, size_t n);
+void tg_cuda_graph_drop(tg_device *, void *graph);
+#endif

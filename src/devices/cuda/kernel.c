@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT
+ * Kernels on NVIDIA's devices: PTX to a module, and a launch's phases, each a launch of the driver's, in order on the
+ * queue's stream. */
+#include "devices/cuda/cuda.h"
+
+enum { LOCAL_UNASKED = 48 << 10 };   /* bytes of dynamic LOCAL that every function may have */
+
+static cuda_device *device_of(const cuda_kernel *k) { return (cuda_device *)k->head.device; }
+static uint32_t functions_of(const cuda_kernel *k) { return 2 * k->head.info.phases; }
+
+void tg_cuda_unload(tg_device_kernel *head) {
+  cuda_kernel *k = (cuda_kernel *)head;
+  cuda_device *d = device_of(k);
+  tg_allocator a = d->head.allocator;
+  if (k->module && !tg_cuda_enter(d)) {
+    d->f.cuModuleUnload(k->module);
+    tg_cuda_leave(d);
+  }
+  if (k->function) a.free(a.user, k->function, functions_of(k) * sizeof *k->function);
+  if (k->local) a.free(a.user, k->local, functions_of(k) * sizeof *k->local);
+  if (k->launch) a.free(a.user, k->launch, head->info.launch_n * sizeof *k->launch);
+  if (k->signature) a.free(a.user, k->signature, k->signature->bytes);
+  a.free(a.user, k, sizeof *k);
+}
+
+/* The driver's compiler says what it does not like in a log. */
+static tg_status load_module(cuda_kernel *k, const char *text, char *message, size_t n) {
+  enum { ERROR_LOG = 5, ERROR_LOG_BYTES = 6 };   /* CUjit_option */
+  enum { INVALID_IMAGE = 200, NO_BINARY = 209, INVALID_PTX = 218, UNSUPPORTED_PTX = 222 };
+  const cuda_functions *f = &device_of(k)->f;
+  char log[2048] = "";
+  int options[] = {ERROR_LOG, ERROR_LOG_BYTES};
+  void *values[] = {log, (void *)(uintptr_t)(sizeof log - 1)};
+  int code = f->cuModuleLoadDataEx(&k->module, text, TG_COUNT(options), options, values);
+  if (!code) return TG_OK;
+  k->module = NULL;
+  tg_status s = tg_cuda_failure(f, message, n, "the driver's compiler", code);
+  size_t at = strlen(message);
+  if (code == UNSUPPORTED_PTX) snprintf(message + at, n - at, "; a newer driver knows this PTX");
+  else if (log[0]) snprintf(message + at, n - at, ": %s", log);
+  return code == INVALID_IMAGE || code == NO_BINARY || code == INVALID_PTX || code == UNSUPPORTED_PTX ? TG_EBACKEND : s;
+}
+
+/* Functions must ask for more dynamic LOCAL than all may have. What is left beside a function's own is requested, which
+ * costs nothing: each launch takes what it needs. */
+static tg_status ask_for_local(cuda_kernel *k, uint32_t i, char *message, size_t n) {
+  enum { OWN_LOCAL = 1, DYNAMIC_LOCAL = 8 };     /* CUfunction_attribute */
+  cuda_device *d = device_of(k);
+  int own = 0, code = d->f.cuFuncGetAttribute(&own, OWN_LOCAL, k->function[i]);
+  k->local[i] = LOCAL_UNASKED - own;
+  int most = tg_cuda_attribute(&d->f, d->device, CUDA_LOCAL) - own;
+  if (!code && most > k->local[i]) code = d->f.cuFuncSetAttribute(k->function[i], DYNAMIC_LOCAL, k->local[i] = most);
+  return code ? tg_cuda_failure(&d->f, message, n, "asking for LOCAL", code) : TG_OK;
+}
+
+static tg_status build(cuda_kernel *k, const tg_device_object *o, char *message, size_t n) {
+  cuda_device *d = device_of(k);
+  const char *name = tg_signature_strings(k->signature) + k->signature->name;
+  tg_status s = load_module(k, o->data, message, n);
+  for (uint32_t i = 0; i < functions_of(k) && s == TG_OK; i++) {
+    char function[256];
+    bool unaligned = i % 2 && k->head.info.aligned;
+    snprintf(function, sizeof function, "%s_%u%s", name, i / 2, unaligned ? "_unaligned" : "");
+    int code = d->f.cuModuleGetFunction(&k->function[i], k->module, function);
+    if (code) s = tg_cuda_failure(&d->f, message, n, "finding a function of the kernel", code);
+    else s = ask_for_local(k, i, message, n);
+  }
+  k->head.scratch = (size_t)o->info->shared;
+  return s;
+}
+
+static void *copied(const tg_allocator *a, const void *from, size_t bytes) {
+  void *p = a->alloc(a->user, bytes ? bytes : 1);
+  return p && bytes ? memcpy(p, from, bytes) : p;
+}
+
+/* The object may come from the cache, which is not trusted; each launch checks the words of its grid (tg_grid_of). */
+static const char *wrong_with(const tg_device_object *o) {
+  const tg_code_info *i = o->info;
+  if (!o->bytes || ((const char *)o->data)[o->bytes - 1]) return "the object is no text of a kernel";
+  if (o->signature->buffers_n != i->buffers || o->signature->params_n != i->params || !i->launch)
+    return "the object does not fit the kernel's signature";
+  return NULL;
+}
+
+tg_status tg_cuda_load(tg_device *device, const tg_device_object *o, tg_device_kernel **out, tg_env *err) {
+  const tg_allocator *a = &device->allocator;
+  cuda_device *d = (cuda_device *)device;
+  const char *wrong = wrong_with(o);
+  if (wrong) return snprintf(err->message, sizeof err->message, "%s", wrong), err->status = TG_INTERNAL;
+  if ((uint64_t)o->info->buffers + o->info->params >= CUDA_ARGUMENTS) {
+    snprintf(err->message, sizeof err->message, "a kernel of %u buffers and %u parameters: CUDA passes fewer than %d",
+             o->info->buffers, o->info->params, CUDA_ARGUMENTS);
+    return err->status = TG_ELIMIT;
+  }
+  cuda_kernel *k = a->alloc(a->user, sizeof *k);
+  tg_status s = TG_ENOMEM;
+  snprintf(err->message, sizeof err->message, "out of memory");
+  if (!k) return err->status = s;
+  *k = (cuda_kernel){.head = {.driver = &tg_driver_cuda, .device = device, .info = *o->info}};
+  size_t functions = functions_of(k) ? functions_of(k) : 1;
+  k->head.signature = k->signature = copied(a, o->signature, o->signature->bytes);
+  k->head.info.launch = k->launch = copied(a, o->info->launch, o->info->launch_n * sizeof *k->launch);
+  k->function = a->alloc(a->user, functions * sizeof *k->function);
+  k->local = a->alloc(a->user, functions * sizeof *k->local);
+  if (k->signature && k->launch && k->function && k->local) {
+    int code = tg_cuda_enter(d);
+    if (code) s = tg_cuda_failure(&d->f, err->message, sizeof err->message, "reaching the context", code);
+    else {
+      s = build(k, o, err->message, sizeof err->message);
+      tg_cuda_leave(d);
+    }
+  }
+  if (s == TG_OK) *out = &k->head;
+  else tg_cuda_unload(&k->head);
+  return err->status = s;
+}
+
+/* ---- launches ---- */
+
+void tg_cuda_arguments(const cuda_kernel *k, const tg_work *w, void *arguments[CUDA_ARGUMENTS]) {
+  uint32_t n = 0;
+  for (uint32_t b = 0; b < k->head.info.buffers; b++) arguments[n++] = (void *)&w->buffers[b];
+  if (k->head.info.shared) arguments[n++] = (void *)&w->workspace;
+  for (uint32_t p = 0; p < k->head.info.params; p++) arguments[n++] = (void *)(uintptr_t)&w->params[p];
+}
+
+/* Must the entry be called that assumes nothing of addresses? */
+static bool unaligned(const cuda_kernel *k, const tg_work *w) {
+  enum { ASSUMED = 16 };
+  for (uint32_t b = 0; b < k->head.info.buffers && b < 64; b++)
+    if (k->head.info.aligned >> b & 1 && (uintptr_t)w->buffers[b] % ASSUMED) return true;
+  return false;
+}
+
+tg_status tg_cuda_shape(const cuda_kernel *k, const tg_work *w, uint32_t phase, cuda_shape *out, bool *empty,
+                        char *message, size_t n) {
+  static const int64_t most[3] = {INT32_MAX, 65535, 65535};   /* CUDA C++ Programming Guide, "Compute Capabilities" */
+  tg_grid g;
+  uint32_t i = 2 * phase + unaligned(k, w);
+  if (!tg_grid_of(&k->head.info, phase, w->params, &g))
+    return snprintf(message, n, "phase %u needs 2^31 workgroups or more along an axis", phase), TG_ELIMIT;
+  if (g.local > INT32_MAX || (int64_t)g.local > k->local[i])
+    return snprintf(message, n, "phase %u needs %llu bytes of LOCAL, the device gives %d", phase,
+                    (unsigned long long)g.local, k->local[i]),
+           TG_ELIMIT;
+  *out = (cuda_shape){.function = k->function[i], .threads = {g.threads, 1, 1}, .local = (unsigned)g.local};
+  *empty = false;
+  for (int x = 0; x < 3; x++) {
+    *empty |= g.groups[x] == 0;
+    if (g.groups[x] > most[x])
+      return snprintf(message, n, "phase %u needs %lld workgroups along %c, CUDA launches at most %lld", phase,
+                      (long long)g.groups[x], "xyz"[x], (long long)most[x]),
+             TG_ELIMIT;
+    out->groups[x] = (unsigned)g.groups[x];
+  }
+  return TG_OK;
+}
+
+tg_status tg_cuda_launch(tg_queue *head, tg_device_kernel *kernel, const tg_work *w, char *message, size_t n) {
+  cuda_queue *q = (cuda_queue *)head;
+  cuda_kernel *k = (cuda_kernel *)kernel;
+  cuda_device *d = device_of(k);
+  void *arguments[CUDA_ARGUMENTS];
+  cuda_shape s;
+  bool empty;
+  tg_status status = tg_cuda_owned(d, k, w, message, n);
+  if (status != TG_OK) return status;
+  tg_cuda_arguments(k, w, arguments);
+  int code = tg_cuda_enter(d);
+  if (code) return tg_cuda_failure(&d->f, message, n, "reaching the context", code);
+  for (uint32_t p = 0; p < kernel->info.phases && status == TG_OK; p++) {
+    status = tg_cuda_shape(k, w, p, &s, &empty, message, n);
+    if (status != TG_OK || empty) continue;
+    code = d->f.cuLaunchKernel(s.function, s.groups[0], s.groups[1], s.groups[2], s.threads[0], 1, 1, s.local,
+                               q->stream, arguments, NULL);
+    if (code) status = tg_cuda_failure(&d->f, message, n, "a launch", code);
+  }
+  tg_cuda_leave(d);
+  return status;
+}
