@@ -16,7 +16,7 @@ typedef struct {
   uint32_t number;
 } machine;
 
-/* The stand-in's control, reset but for the number of objects that live; NULL: it cannot be opened. */
+/* The stand-in's control, as new; NULL: it cannot be opened. */
 standin *standin_open(const char *library);
 void *standin_function(const char *name);
 /* library: the stand-in's path; NULL: the system's driver. chip: the first number of its compute capability; 0: as it

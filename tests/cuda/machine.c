@@ -11,11 +11,7 @@ standin *standin_open(const char *library) {
   standin_fn *control;
   if (!handle) handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
   *(void **)&control = standin_function("standin_control");
-  if (!control) return NULL;
-  standin *s = control();
-  int64_t live = s->live;
-  *s = (standin){.seed = 1, .version = 13000, .devices = 1, .major = {8, 9}, .live = live};
-  return s;
+  return control ? control() : NULL;
 }
 
 bool machine_open(machine *m, const char *library, int chip, const tg_context_options *o) {

@@ -28,5 +28,6 @@ typedef struct standin {
   char fault[640];              /* the first thing that a program may not do; "": none */
 } standin;
 
-typedef standin *standin_fn(void);   /* its function "standin_control" */
+/* Its function "standin_control". Each call starts anew, and forgets what programs have left. */
+typedef standin *standin_fn(void);
 #endif

@@ -8,7 +8,8 @@
 
 enum { POISON = 0xdb };
 
-static standin control = {.seed = 1, .version = 13000, .devices = 1, .major = {8, 9}};
+#define FRESH {.seed = 1, .version = 13000, .devices = 1, .major = {8, 9}}
+static standin control = FRESH;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static stream *streams;
 static piece *pieces;
@@ -311,6 +312,22 @@ int elapsed(const event *a, const event *b, float *ms) {
   if (!complete(a) || !complete(b)) return NOT_READY;
   *ms = (float)(b->time - a->time);
   return 0;
+}
+
+/* What a program has left is forgotten, with what it had put on streams. */
+void forget(void) {
+  for (stream *s = streams; s; s = s->next) {
+    for (op *o = s->first, *next; o; o = next) {
+      next = o->next;
+      if (o->kind == OP_GRAPH) free_graph(o->graph);
+      free(o);
+    }
+    s->first = NULL;
+    s->last = &s->first;
+    s->done = s->put;
+  }
+  drawn = 0;
+  control = (standin)FRESH;
 }
 
 /* ---- graphs ---- */

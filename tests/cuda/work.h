@@ -6,7 +6,7 @@
 #include "../ptx/ptx.h"
 #include "standin.h"
 
-enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, INVALID_CONTEXT = 201, BAD_PTX = 218, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600, ILLEGAL_ADDRESS = 700 };
+enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, INVALID_CONTEXT = 201, BAD_PTX = 218, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600, ILLEGAL_ADDRESS = 700, UNKNOWN = 999 };
 typedef uint64_t address;
 
 typedef struct { int device, uses, sees; } context;   /* sees: bit d: memory of device d */
@@ -50,6 +50,7 @@ standin *standin_lock_held(void);
 void standin_unlock(void);
 int fault(const char *text);            /* the context is lost, with a code of the interface's */
 int most_local(int device);
+void forget(void);
 
 function *function_of(module *m, const char *name);
 bool launches_pending(const module *m);

@@ -10,11 +10,7 @@
 static void close_device(tg_device *device) {
   cuda_device *d = (cuda_device *)device;
   tg_allocator a = d->head.allocator;
-  if (d->context && !tg_cuda_enter(d)) {
-    tg_cuda_free_all(d);
-    if (d->zero) d->f.cuEventDestroy_v2(d->zero);
-    tg_cuda_leave(d);
-  }
+  if (d->context) TG_CUDA_GIVE_BACK(d, tg_cuda_free_all(d); if (d->zero) d->f.cuEventDestroy_v2(d->zero));
   for (cuda_peer *p = d->peers, *next; p; p = next) next = p->next, a.free(a.user, p, sizeof *p);
   if (d->pieces) a.free(a.user, d->pieces, d->pieces_room * sizeof *d->pieces);
   if (d->context && !device->native) d->f.cuDevicePrimaryCtxRelease_v2(d->device);
@@ -198,9 +194,7 @@ void tg_cuda_free(tg_device *device, void *memory) {
     d->pieces_n--;
   }
   pthread_mutex_unlock(&d->lock);
-  if (!piece.at || tg_cuda_enter(d)) return;
-  give_back(d, &piece);
-  tg_cuda_leave(d);
+  if (piece.at) TG_CUDA_GIVE_BACK(d, give_back(d, &piece));
 }
 
 void tg_cuda_free_all(cuda_device *d) {

@@ -58,6 +58,7 @@ enum { TG_CUDA_OLDEST = 11000 };
   F(cuStreamDestroy_v2, 4000, (void *))                                                                               \
   F(cuStreamGetCtx, 9020, (void *, void **))                                                                          \
   F(cuStreamWaitEvent, 3020, (void *, void *, unsigned))                                                              \
+  F(cuStreamSynchronize, 2000, (void *))                                                                              \
   F(cuEventCreate, 2000, (void **, unsigned))                                                                         \
   F(cuEventDestroy_v2, 4000, (void *))                                                                                \
   F(cuEventRecord, 2000, (void *, void *))                                                                            \
@@ -138,6 +139,13 @@ static inline void tg_cuda_leave(const cuda_device *d) {
   void *popped;
   d->f.cuCtxPopCurrent_v2(&popped);
 }
+/* A call that gives something back is made also where the context is lost and cannot be entered. */
+#define TG_CUDA_GIVE_BACK(d, calls)       \
+  do {                                    \
+    int entered_ = tg_cuda_enter(d);      \
+    calls;                                \
+    if (!entered_) tg_cuda_leave(d);      \
+  } while (0)
 
 /* ---- cuda.c: memory ---- */
 

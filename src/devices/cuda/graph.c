@@ -89,10 +89,7 @@ static tg_status check(cuda_device *d, const tg_graph_step *s, char *message, si
 void tg_cuda_graph_drop(tg_device *device, void *graph) {
   chain *c = graph;
   const tg_allocator *a = &device->allocator;
-  if (!tg_cuda_enter(c->device)) {
-    drop_made(c);
-    tg_cuda_leave(c->device);
-  }
+  TG_CUDA_GIVE_BACK(c->device, drop_made(c));
   if (c->nodes) a->free(a->user, c->nodes, (c->nodes_n + 1) * sizeof *c->nodes);
   a->free(a->user, c, sizeof *c);
 }

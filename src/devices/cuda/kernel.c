@@ -12,10 +12,7 @@ void tg_cuda_unload(tg_device_kernel *head) {
   cuda_kernel *k = (cuda_kernel *)head;
   cuda_device *d = device_of(k);
   tg_allocator a = d->head.allocator;
-  if (k->module && !tg_cuda_enter(d)) {
-    d->f.cuModuleUnload(k->module);
-    tg_cuda_leave(d);
-  }
+  if (k->module) TG_CUDA_GIVE_BACK(d, d->f.cuModuleUnload(k->module));
   if (k->function) a.free(a.user, k->function, functions_of(k) * sizeof *k->function);
   if (k->local) a.free(a.user, k->local, functions_of(k) * sizeof *k->local);
   if (k->launch) a.free(a.user, k->launch, head->info.launch_n * sizeof *k->launch);

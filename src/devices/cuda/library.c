@@ -73,11 +73,12 @@ bool tg_cuda_describe(uint32_t i, tg_device_info *out) {
 }
 
 /* Does the context return nothing but this error from now on? CUDA Driver API, CUresult: "the process must be
- * terminated and relaunched", and errors of the hardware. */
+ * terminated and relaunched", errors of the hardware, and contexts that are gone. */
 static bool is_sticky(int code) {
   enum {
     DEINITIALIZED = 4,
     DEVICE_UNAVAILABLE = 46,
+    INVALID_CONTEXT = 201,       /* the program has destroyed its own */
     ECC_UNCORRECTABLE = 214,
     NVLINK_UNCORRECTABLE = 220,
     ILLEGAL_ADDRESS = 700,
@@ -88,7 +89,7 @@ static bool is_sticky(int code) {
     LAUNCH_FAILED = 719,         /* those between are of instructions and addresses */
     UNKNOWN = 999
   };
-  return code == DEINITIALIZED || code == DEVICE_UNAVAILABLE || code == ECC_UNCORRECTABLE ||
+  return code == DEINITIALIZED || code == DEVICE_UNAVAILABLE || code == INVALID_CONTEXT || code == ECC_UNCORRECTABLE ||
          code == NVLINK_UNCORRECTABLE || code == ILLEGAL_ADDRESS || code == LAUNCH_TIMEOUT ||
          code == CONTEXT_IS_DESTROYED || code == ASSERT || (code >= HARDWARE_STACK_ERROR && code <= LAUNCH_FAILED) ||
          code == UNKNOWN;

@@ -63,7 +63,7 @@ tg_status tg_cuda_queue_open(const tg_queue *head, tg_queue **out, char *message
   return s;
 }
 
-static void drop_marks(cuda_queue *q, cuda_mark *m) {
+static void drop_marks(const cuda_queue *q, cuda_mark *m) {
   const tg_allocator *a = &q->head.device->allocator;
   for (cuda_mark *next; m; m = next) {
     next = m->next;
@@ -72,17 +72,19 @@ static void drop_marks(cuda_queue *q, cuda_mark *m) {
   }
 }
 
+static void drop_all(const cuda_queue *q) {
+  const cuda_functions *f = &device_of(q)->f;
+  drop_marks(q, q->first);
+  drop_marks(q, q->spare);
+  for (uint32_t i = 0; i < TG_QUEUE_STAMPS; i++)
+    if (q->stamp[i]) f->cuEventDestroy_v2(q->stamp[i]);
+  if (q->stream && !q->head.options.native) f->cuStreamDestroy_v2(q->stream);
+}
+
 void tg_cuda_queue_close(tg_queue *head) {
   cuda_queue *q = (cuda_queue *)head;
-  cuda_device *d = device_of(q);
   const tg_allocator *a = &head->device->allocator;
-  if (!tg_cuda_enter(d)) {
-    drop_marks(q, q->first), drop_marks(q, q->spare);
-    for (uint32_t i = 0; i < TG_QUEUE_STAMPS; i++)
-      if (q->stamp[i]) d->f.cuEventDestroy_v2(q->stamp[i]);
-    if (q->stream && !head->options.native) d->f.cuStreamDestroy_v2(q->stream);
-    tg_cuda_leave(d);
-  }
+  TG_CUDA_GIVE_BACK(device_of(q), drop_all(q));
   pthread_mutex_destroy(&q->lock);
   a->free(a->user, q, sizeof *q);
 }
@@ -178,24 +180,38 @@ static tg_status take_mark(cuda_queue *q, cuda_mark **out, char *message, size_t
   return s;
 }
 
+/* Puts a mark's event on the stream. Call with the lock held and the context current. */
+static tg_status put_mark(cuda_queue *q, char *message, size_t n) {
+  cuda_mark *m = NULL;
+  tg_status s = take_mark(q, &m, message, n);
+  if (s != TG_OK) return s;
+  if ((s = record(q, m->event, message, n)) != TG_OK) {
+    m->next = q->spare;
+    q->spare = m;
+    return s;
+  }
+  m->value = q->submitted + 1;
+  m->next = NULL;
+  *q->last = m;
+  q->last = &m->next;
+  return TG_OK;
+}
+
+/* Where there is no event to be had, the work is waited for: then the mark is reached, and nothing that is freed
+ * because of it is in use. */
 tg_status tg_cuda_submit(tg_queue *head, uint64_t *value, char *message, size_t n) {
   cuda_queue *q = (cuda_queue *)head;
   cuda_device *d = device_of(q);
-  cuda_mark *m = NULL;
   int code = tg_cuda_enter(d);
   if (code) return tg_cuda_failure(&d->f, message, n, "reaching the context", code);
   pthread_mutex_lock(&q->lock);
   code = forget_reached(q);
-  tg_status s = code ? tg_cuda_failure(&d->f, message, n, "work on the device", code) : take_mark(q, &m, message, n);
-  if (s == TG_OK && (s = record(q, m->event, message, n)) != TG_OK) {
-    m->next = q->spare;
-    q->spare = m;
-  } else if (s == TG_OK) {
-    *value = m->value = ++q->submitted;
-    m->next = NULL;
-    *q->last = m;
-    q->last = &m->next;
+  tg_status s = code ? tg_cuda_failure(&d->f, message, n, "work on the device", code) : put_mark(q, message, n);
+  if (s != TG_OK && s != TG_LOST) {
+    code = d->f.cuStreamSynchronize(q->stream);
+    s = code ? tg_cuda_failure(&d->f, message, n, "work on the device", code) : TG_OK;
   }
+  if (s == TG_OK) *value = ++q->submitted;
   pthread_mutex_unlock(&q->lock);
   tg_cuda_leave(d);
   return s;
