@@ -36,6 +36,9 @@ static const char usage[] =
     "those of --case\n"
     "  plot          an SVG of a journal: candidates over time, the best so far\n"
     "  --budget      seconds of it all (20); --candidates: how many are timed at most\n"
+    "  --device      where candidates run, as tg devices lists them: opencl:0; else the CPU. For kernels in files. They are "
+    "timed by the device's\n"
+    "                clock; the choice is for that chip and the major version of its driver\n"
     "  --threads     that a launch may use (1, as launches have it unless they say); -1 for all cores. The choice is "
     "for contexts of all cores, and of so many threads\n"
     "  --tuned       the folder that the choice is kept in, else $TG_TUNED, else tg/tuned in the user's data folder; "
@@ -404,7 +407,10 @@ int cmd_tune(int argc, char **argv) {
   tg_context_options co = {.tuned = folder ? folder : "", .log = complain};
   if (a.threads > 0 && (long)a.threads > sysconf(_SC_NPROCESSORS_ONLN)) co.threads = a.threads;
   int result = TOOL_BROKEN;
+  bool kind = !strcmp(a.file, "gemm") || !strcmp(a.file, "attention");
+  if (a.device && kind) return fprintf(stderr, "tg tune %s: --device is for kernels in files\n", a.file), TOOL_USAGE;
   if (tg_context_create(&co, &ctx)) fprintf(stderr, "tg: no context\n");
+  else if (!tool_device(&a, ctx, &o.device)) result = TOOL_USAGE;
   else
     result = !strcmp(a.file, "gemm")        ? tune_products(ctx, &a, o)
              : !strcmp(a.file, "attention") ? tune_attention(ctx, &a, o)

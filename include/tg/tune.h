@@ -142,6 +142,10 @@ typedef struct tg_tune_options {   /* zero means default */
    * the others (names, types, order), parameters for all bindings, and a name of its own. It passes the same checks; if
    * it wins, the choice keeps its text. with_file: the name that error messages show. NULL: none */
   const char *with_text, *with_file;
+  /* device of the context that candidates are compiled for and timed on, by its own clock, by one worker at a time; the
+   * reference is the CPU's. Programs that compile for a device with the same chip and the same major version of its
+   * driver find the choice. NULL: the host's CPU */
+  tg_device *device;
 } tg_tune_options;
 
 /* Tunes n kernels that solve one problem, with the same buffers and results; the first one with its default schedule is

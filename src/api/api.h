@@ -124,7 +124,7 @@ void tg_kernel_source_read(tg_job *j, const tg_kernel_source *s);
 /* From identity.c, which the build generates: a hash of the compiler's own code. */
 extern const char tg_build_hash[];
 const char *tg_cache_key(tg_job *j, tg_context *c, const tg_kernel_source *s);
-/* The store's key of the kernel's tuned choice. The job holds the kernel as written, with default knobs. threads: of
- * the contexts that the choice is for. */
-const char *tg_tuned_key(tg_job *j, tg_context *c, uint32_t threads);
+/* The store's key of the kernel's tuned choice. The job holds the kernel as written, with default knobs. o: for
+ * which device. threads: of the contexts that the choice is for, on the CPU. */
+const char *tg_tuned_key(tg_job *j, tg_context *c, const tg_compile_options *o, uint32_t threads);
 #endif

@@ -75,7 +75,8 @@ const char *tg_cache_key(tg_job *j, tg_context *c, const tg_kernel_source *s) {
                           s->options->flags & TG_COMPILE_AS_WRITTEN, pack ? "\npack " : "", pack ? pack : ""));
 }
 
-const char *tg_tuned_key(tg_job *j, tg_context *c, uint32_t threads) {
+const char *tg_tuned_key(tg_job *j, tg_context *c, const tg_compile_options *o, uint32_t threads) {
+  const tg_target *t = tg_target_asked(c, o);
   tg_str k = tg_str_new(&j->env);
   tg_str_printf(&k, "space %d", TG_STORE_SPACE);
   for (uint32_t i = 0; i < j->knobs.n; i++) {
@@ -83,7 +84,7 @@ const char *tg_tuned_key(tg_job *j, tg_context *c, uint32_t threads) {
     tg_str_printf(&k, "\nknob %s", b->name);
     for (uint32_t v = 0; v < b->n; v++) tg_str_printf(&k, " %lld", (long long)b->values[v]);
   }
-  return key_of(j, &c->target, threads, k.data);
+  return key_of(j, t, t == &c->target ? threads : t->threads, k.data);
 }
 
 /* ---- loading ---- */
@@ -291,7 +292,7 @@ static void look_up(void *arg) {
   tg_kernel_source_check(j, l->work.source);
   tg_kernel_source_read(j, l->work.source);
   tg_context *c = l->work.context;
-  const char *key = tg_tuned_key(j, c, c->target.threads);
+  const char *key = tg_tuned_key(j, c, l->work.source->options, c->target.threads);
   l->hit = tg_store_read(l->env, c->tuned, key, &l->found);
   if (l->hit || !(c->log || c->compiled) || !tg_near_miss(j, c, key, l->near_miss, sizeof l->near_miss)) return;
   if (c->log) c->log(c->log_user, tg_format(&j->env, "%s: %s", j->name ? j->name : "kernel", l->near_miss));
@@ -336,7 +337,7 @@ static bool may_be_tuned(const tg_context *c, const tg_compile_options *o) {
   uint32_t flags = o->flags;
   bool wanted = (flags & (TG_COMPILE_TUNED | TG_COMPILE_TUNED_ONLY)) ||
                 (!(flags & (TG_COMPILE_UNTUNED | TG_COMPILE_AS_WRITTEN | TG_COMPILE_OPTS_ONLY)) && !o->pack);
-  return wanted && c->tuned && !o->opts && (!o->device || o->device == c->devices);
+  return wanted && c->tuned && !o->opts;
 }
 
 tg_status tg_with_choice(tg_context *c, const tg_kernel_source *s, const tg_kernel_def *const *defs, uint32_t n,

@@ -397,6 +397,7 @@ static void open_problem(search *s) {
   tg_task t = {.kind = TG_TASK_OPEN,
                .trial = {s->first->text, NULL, NULL},
                .target = o->target,
+               .device = o->device,
                .machine = o->machine,
                .folder = o->folder,
                .checks = o->checks,

@@ -319,7 +319,7 @@ static void interpret_scheduled(void *user) {
 /* Does the scheduled program race? Beyond the limits of steps or memory no race is reported. */
 static bool races(tg_trial_state *s, tg_env *env, tg_task *t) {
   scheduled x = {.s = s, .text = t->trial.text};   /* in case the text is already at that stage */
-  tg_compile_options o = {.opts = t->trial.words};
+  tg_compile_options o = {.opts = t->trial.words, .device = s->opened};
   size_t bytes = 0;
   for (uint32_t b = 0; b < s->n; b++) bytes += s->op[b].bytes;
   if (bytes > RACE_BYTES) return false;
@@ -360,6 +360,7 @@ static void run_candidate(void *arg) {
 
 static const char *wrong(running *r, tg_env *env) {
   tg_trial_state *s = r->s;
+  if (s->beside) return s->beside;
   for (uint32_t b = 0; b < s->n; b++) {
     if (!tg_trial_untouched(&r->g[b])) return tg_format(env, "writes beside %s", s->op[b].name);
     const char *message = s->op[b].written ? tg_trial_judge(s, env, b, r->kind, r->g[b].data) : NULL;

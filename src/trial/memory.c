@@ -272,6 +272,11 @@ void tg_trial_run_guarded(tg_trial_state *s, tg_env *env, tg_kernel *k, tg_trial
   }
   tg_launch l = {
       .buffers = args, .buffers_n = s->n, .params = s->params, .params_n = s->params_n, .threads = s->threads};
+  s->beside = NULL;
+  if (k->loaded->device != s->ctx->devices) {
+    tg_trial_there_guarded(s, env, k, args);
+    return;
+  }
   double (*clock)(void) = s->threads > 1 ? tg_now : tg_thread_now, start = clock();
   tg_trial_expect(s, env, tg_kernel_run(k, &l));
   s->run_seconds = clock() - start;

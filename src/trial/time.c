@@ -22,6 +22,8 @@ typedef struct {
   size_t stream_bytes;
   double best_probe;
   tg_kernel *trial, *against;
+  tg_trial_there there;          /* copies of args, if the kernels run on a device */
+  bool on_device;
   tg_task *task;
   void *map[MAPS];
   size_t size[MAPS];
@@ -43,7 +45,11 @@ static void *pages(timing *t, size_t bytes) {
 }
 
 static void restore(timing *t) {
-  for (uint32_t b = 0; b < t->s->n; b++)
+  for (uint32_t b = 0; b < t->s->n && t->on_device; b++)
+    if (t->copy[b])
+      tg_trial_expect(t->s, t->env,
+                      tg_device_copy(t->s->opened, t->there.args[b].data, t->copy[b], t->args[b].bytes));
+  for (uint32_t b = 0; b < t->s->n && !t->on_device; b++)
     if (t->copy[b]) memcpy(t->args[b].data, t->copy[b], t->args[b].bytes);
 }
 
@@ -64,14 +70,17 @@ static void set_up(timing *t) {
     if (o->read && o->written) memcpy(t->copy[b] = pages(t, o->bytes), t->args[b].data, o->bytes);
     bytes += (double)o->bytes;
   }
-  if (bytes > 2.0 * (double)s->ctx->target.l2 && s->work.ops < 8 * bytes) { /* memory-bound: so is its probe */
+  if (t->on_device) tg_trial_there_open(s, t->env, t->args, &t->there);
+  else if (bytes > 2.0 * (double)s->ctx->target.l2 && s->work.ops < 8 * bytes) { /* memory-bound: so is its probe */
     t->stream_bytes = 4u << 20;
     t->stream = pages(t, t->stream_bytes);
     memset(t->stream, 1, t->stream_bytes);
   }
 }
 
+/* A device's clock is watched by the turns that the kernels take, with no probe. */
 static double probe(timing *t, double seconds) {
+  if (t->on_device) return t->best_probe = 1;
   double (*clock)(void) = t->s->threads > 1 ? tg_now : tg_thread_now;
   /* warm up: the first part, right after other code, runs slower */
   if (!t->stream) tg_probe_flops(seconds / 4, clock);
@@ -89,6 +98,10 @@ static double sample(timing *t, tg_kernel *k, uint32_t inner) {
                  .threads = t->s->threads};
   double total = 0, start = 0;
   bool each = restores(t);
+  if (t->on_device && !each) return tg_trial_there_run(t->s, t->env, k, t->there.args, inner);
+  for (uint32_t i = 0; i < inner && t->on_device; i++)
+    restore(t), total += tg_trial_there_run(t->s, t->env, k, t->there.args, 1);
+  if (t->on_device) return total / inner;
   if (!each) start = now(t);
   for (uint32_t i = 0; i < inner; i++) {
     if (each) restore(t), start = now(t);
@@ -197,6 +210,8 @@ static void time_all(void *arg) {
   take_samples(t, t->task);
   restore(t);
   sample(t, t->trial, 1);
+  const char *beside = t->on_device ? tg_trial_there_fetch(s, t->env, &t->there, t->args) : NULL;
+  if (beside) t->task->outcome = TG_TRIAL_WRONG, t->task->message = beside;
   for (uint32_t b = 0; b < s->n; b++) {
     const char *message =
         s->op[b].written
@@ -209,7 +224,9 @@ static void time_all(void *arg) {
 void tg_trial_time(tg_trial_state *s, tg_env *env, tg_kernel *trial, tg_kernel *against, tg_task *task) {
   timing *t = tg_new(env, timing, 1);
   *t = (timing){.s = s, .env = env, .trial = trial, .against = against, .task = task};
+  t->on_device = trial->loaded->device != s->ctx->devices;
   bool ok = tg_protect(env, time_all, t);
+  tg_trial_there_close(s, &t->there);
   for (uint32_t i = 0; i < t->maps; i++) munmap(t->map[i], t->size[i]);
   if (!ok) tg_fail(env, env->status, "%s", env->message);
 }
@@ -237,5 +254,6 @@ void tg_trial_bounds(const tg_trial_state *s, tg_task *t) {
          width = s->ctx->target.vector_bytes / 16.0 * (s->work.least_bytes < 4 ? 4.0 / s->work.least_bytes : 1);
   t->floor =
       s->work.conditional || s->work.least_ops < 1e4 ? 0 : s->work.least_ops / (narrow * width * 2 * s->threads * 2);
+  if (s->device) t->floor = 0;   /* how fast it can be is not known here */
   t->slowest = OTHERS * (s->work.ops * LANES * PORTS * LATENCY / narrow + t->bytes / memory);
 }

@@ -157,6 +157,7 @@ static void open_problem(void *self, tg_env *env, tg_task *t) {
   use_machine(s->ctx, env, t->machine);
   s->env.trap = env->trap;
   s->text = tg_strdup(&s->env, t->trial.text ? t->trial.text : "");
+  s->device = t->device ? tg_strdup(&s->env, t->device) : NULL;
   s->about = t->checks ? tg_strdup(&s->env, t->checks) : NULL;
   s->launch = tg_new(&s->env, tg_trial_launch, TRIAL_LAUNCHES);
   tg_trial_use(s, 0);
@@ -205,12 +206,16 @@ static void lower_job(void *arg) {
   tg_kernel_source_read(j, l->work.source);
   tg_run_passes(j, l->s->ctx, l->work.source, "raise", NULL, NULL);
   tg_decisions decisions = {.given = l->t->trial.given};
-  tg_lowering how = {.target = &l->s->ctx->target, .rules = l->s->ctx->rules, .price = tg_price_raised};
+  /* the cost model knows CPUs: for text that a device compiles, which has tasks as they have, it gives the order in
+   * which candidates are tried; for others there is none */
+  const tg_target *t = tg_target_asked(l->s->ctx, l->work.source->options), *cpu = &l->s->ctx->target;
+  tg_lowering how = {.target = t, .rules = l->s->ctx->rules, .price = t == cpu ? tg_price_raised : NULL};
   if (!j->opts.n) tg_heuristic_with(j, &how, j->sink, &decisions);
   put_decisions(l, &decisions);
   const tg_uop *linear = tg_lower(j, &how, NULL, NULL, NULL);
   l->t->hash = tg_structural_hash(j, linear);
-  l->t->cost = tg_cost_of(j, &l->s->ctx->target, linear, l->s->params_n ? l->s->params : NULL, l->s->threads);
+  if (t == cpu || tg_target_is_source(t))
+    l->t->cost = tg_cost_of(j, cpu, linear, l->s->params_n ? l->s->params : NULL, l->s->threads);
   tg_str words = tg_str_new(l->env);
   for (uint32_t i = 0; i < j->opts.n; i++) tg_str_printf(&words, "%s%s", i ? "; " : "", j->opts.data[i].text);
   l->t->words = words.data;
@@ -219,7 +224,7 @@ static void lower_job(void *arg) {
 static void lower(void *self, tg_env *env, tg_task *t) {
   tg_trial_state *s = self;
   if (!s->ctx) tg_fail(env, TG_EINVAL, "no problem is open");
-  tg_compile_options o = {.opts = t->trial.words};
+  tg_compile_options o = {.opts = t->trial.words, .device = tg_trial_device(s, env)};
   tg_kernel_source src = {.file = "candidate", .text = t->trial.text, .options = &o};
   lowering l = {.work = {.context = s->ctx, .source = &src}, .s = s, .t = t, .env = env};
   tg_trial_expect(s, env, tg_compilation_run(&l.work, lower_job, &l));
@@ -230,7 +235,7 @@ static void lower(void *self, tg_env *env, tg_task *t) {
 static void build(void *self, tg_env *env, tg_task *t) {
   tg_trial_state *s = self;
   if (!s->ctx) tg_fail(env, TG_EINVAL, "no problem is open");
-  tg_kernel *k = tg_trial_compile(s, env, t->trial.text, t->trial.words, 0);
+  tg_kernel *k = tg_trial_candidate(s, env, &t->trial);
   tg_trial_check(s, env, k, t);
   tg_kernel_free(k);
 }
@@ -238,8 +243,7 @@ static void build(void *self, tg_env *env, tg_task *t) {
 static void time_pair(void *self, tg_env *env, tg_task *t) {
   tg_trial_state *s = self;
   if (!s->ctx) tg_fail(env, TG_EINVAL, "no problem is open");
-  tg_kernel *trial = tg_trial_compile(s, env, t->trial.text, t->trial.words, 0),
-            *against = tg_trial_compile(s, env, t->against.text, t->against.words, 0);
+  tg_kernel *trial = tg_trial_candidate(s, env, &t->trial), *against = tg_trial_candidate(s, env, &t->against);
   tg_trial_time(s, env, trial, against, t);
   tg_kernel_free(trial);
   tg_kernel_free(against);

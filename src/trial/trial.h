@@ -7,6 +7,7 @@
 #include "compile/compile.h"
 #include "search/trial.h"
 #include "model/work.h"
+#include "tg/device.h"
 #include "tg/tune.h"
 
 /* The checks of a kind of kernels, for all launches that the kind allows; run in a process that a fault may end. about:
@@ -89,7 +90,12 @@ typedef struct tg_trial_state {
   bool own_file;               /* this process created the file */
   uint64_t *table;             /* scratch for making inputs: table of values to draw from */
   tg_guarded retyped[TRIAL_BUFFERS];   /* by operand: memory for the reference in f64 or f32 */
-  double run_seconds;          /* of the last run between guard pages */
+  double run_seconds;          /* of the last run between guard pages, or regions */
+  /* where candidates run, as of tg_device_named; NULL: on the host's CPU. opened, queue: once a task has needed them */
+  const char *device;
+  tg_device *opened;
+  tg_queue *queue;
+  const char *beside;          /* what the last run between guard regions wrote beside its operands; NULL: nothing */
 } tg_trial_state;
 
 void tg_trial_use(tg_trial_state *s, uint32_t launch);
@@ -117,6 +123,21 @@ void tg_trial_run_guarded(tg_trial_state *s, tg_env *env, tg_kernel *k, tg_trial
 bool tg_trial_at_end(const tg_trial_state *s, tg_trial_kind kind);   /* the end at which its shared inputs are */
 bool tg_trial_untouched(const tg_guarded *g);                             /* is the memory around it unchanged? */
 void tg_trial_drop(tg_guarded *g, uint32_t n);
+
+/* device.c: candidates on a device. candidate: compiles one for it, or for the CPU. device: NULL: the CPU */
+typedef struct tg_trial_there { uint32_t n; void *block[TRIAL_BUFFERS]; tg_argument args[TRIAL_BUFFERS];
+} tg_trial_there;
+tg_device *tg_trial_device(tg_trial_state *s, tg_env *env);
+tg_kernel *tg_trial_candidate(tg_trial_state *s, tg_env *env, const tg_trial *t);
+/* Copies of operands in the device's memory, between guard regions. fetch: copies what was written back; what was
+ * written beside, or NULL. */
+void tg_trial_there_open(tg_trial_state *s, tg_env *env, const tg_argument *here, tg_trial_there *t);
+const char *tg_trial_there_fetch(tg_trial_state *s, tg_env *env, const tg_trial_there *t, const tg_argument *here);
+void tg_trial_there_close(tg_trial_state *s, tg_trial_there *t);
+/* Seconds of a launch by the device's clock, as the mean of `inner`. */
+double tg_trial_there_run(tg_trial_state *s, tg_env *env, tg_kernel *k, const tg_argument *args, uint32_t inner);
+/* One run on copies between guard regions: sets run_seconds and beside. */
+void tg_trial_there_guarded(tg_trial_state *s, tg_env *env, tg_kernel *k, const tg_argument *here);
 
 /* check.c: compares results with the expected ones */
 void tg_trial_make(tg_trial_state *s, tg_env *env);   /* puts the expected results in shared memory */

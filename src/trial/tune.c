@@ -229,12 +229,26 @@ static const char *machine_text(tg_env *env, const tg_target *t) {
   return s.data;
 }
 
+/* The device's name, for workers, which open it themselves; NULL: the CPU. */
+static const char *device_name(tg_env *env, const tg_tune_options *o) {
+  const tg_driver *driver;
+  tg_device_info about;
+  uint32_t i;
+  if (!o->device || o->device->driver->immediate) return NULL;
+  if (o->device->native) tg_fail(env, TG_EINVAL, "a device of the program's own context cannot be opened by workers");
+  if (!tg_device_at(o->device->number, &driver, &i, &about)) tg_fail(env, TG_EIO, "the device is gone");
+  return tg_format(env, "%s:%u", driver->name, i);
+}
+
 static void run(void *arg) {
   tuning *k = arg;
   const tg_tune_options *o = k->o;
   tg_env *env = &k->t->env;
   if (!tg_target_runs_here(&k->c->target))
     tg_fail(env, TG_EINVAL, "kernels for %s do not run here: %s", k->c->target.name, k->c->target.lacks);
+  const char *device = device_name(env, o);
+  if (device && o->device->context != k->c) tg_fail(env, TG_EINVAL, "the device is another context's");
+  if (device && k->kind) tg_fail(env, TG_EINVAL, "this kind of kernels is not tuned on a device");
   if (o->with_text) check_beside(k, &k->sketch[k->sketches - 1]);
   make_scratch(k);
   const tg_tune_kind *kind = k->kind;
@@ -258,9 +272,12 @@ static void run(void *arg) {
                          .beam = o->beam,
                          .knobs_only = (o->flags & TG_TUNE_KNOBS_ONLY) != 0,
                          .worker = o->worker,
-                         .workers = o->workers ? o->workers : k->c->target.threads,
+                         .workers = device        ? 1
+                                    : o->workers ? o->workers
+                                                 : k->c->target.threads,
                          .local = k->bench,
                          .target = k->c->target.name,
+                         .device = device,
                          .machine = machine_text(env, &k->c->target),
                          .folder = *k->folder ? k->folder : NULL,
                          .checks = !kind  ? NULL
@@ -300,12 +317,14 @@ static void keep_choice(void *arg) {
                 .default_seconds = r->default_seconds,
                 .gain_low = exp(r->gain_low) - 1};
   /* stored for contexts with this one's number of threads, and for those with as many as the launches had */
-  const uint32_t of[] = {c->target.threads, launch_threads(w->k)};
+  const tg_compile_options *o = w->work.source->options;
+  bool device = tg_target_asked(c, o) != &c->target;   /* whose launches have no number of threads */
+  const uint32_t of[] = {c->target.threads, device ? c->target.threads : launch_threads(w->k)};
   for (uint32_t i = 0; i < TG_COUNT(of) && !w->err && (!i || of[1] != of[0]); i++) {
-    t.key = tg_tuned_key(j, c, of[i]);
+    t.key = tg_tuned_key(j, c, o, of[i]);
     w->err = tg_store_write(&j->env, c->tuned, &t);
   }
-  w->k->file = tg_strdup(&w->k->t->env, tg_store_path(&j->env, c->tuned, tg_tuned_key(j, c, c->target.threads)));
+  w->k->file = tg_strdup(&w->k->t->env, tg_store_path(&j->env, c->tuned, tg_tuned_key(j, c, o, c->target.threads)));
 }
 
 /* Stores the choice under the key of the first sketch, as the caller gave it. If the folder cannot be written the
@@ -313,7 +332,8 @@ static void keep_choice(void *arg) {
 static bool keep_in_store(tuning *k) {
   const tg_sketch_source *s = &k->sketch[0];
   tg_compile_options o = {
-      .bindings = k->o->bindings, .bindings_n = k->o->bindings_n, .user = s->user, .kernel = s->kernel};
+      .bindings = k->o->bindings, .bindings_n = k->o->bindings_n, .user = s->user, .kernel = s->kernel,
+      .device = k->o->device};
   tg_kernel_source source = {.def = s->def, .file = s->file, .text = s->text, .options = &o};
   keeping w = {.work = {.context = k->c, .source = &source}, .k = k};
   if (!k->r.tuned || !k->c->tuned || k->r.interrupted || k->o->flags & TG_TUNE_NOT_KEPT) return false;

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The tool on other devices than the CPU: their list, their names, and tg run --check --time on the first of OpenCL, if there is one.
+# The tool on other devices than the CPU: their list, their names, and tg run --check --time and tg tune on the first of OpenCL, if there is one.
 set -u
 cd "$(dirname "$0")/../.."
 . tests/folder.sh
@@ -22,11 +22,18 @@ expect() {
 expect 2 'opencl:9999: there is no such device' "$b/tg" run examples/matmul.tg --device opencl:9999
 expect 2 'a driver and a number are wanted' "$b/tg" run examples/matmul.tg --device gpu
 expect 2 'of the CPU, not of a device' "$b/tg" run examples/matmul.tg --device cpu --time --cost
+expect 2 'is for kernels in files' "$b/tg" tune gemm M=8 N=8 K=8 --device cpu
 expect 0 'y: right, the same bits' "$b/tg" run examples/conv.tg --device cpu --check
 if "$b/tg" devices | grep '^opencl:0 ' | grep -vq 'cannot be used'; then
   "$b/tg" devices --json | grep -q '"device":"opencl:0","number":' && ok || wrong "no opencl:0 in the list as JSON"
   expect 0 'y: right, the same bits' "$b/tg" run examples/conv.tg --device opencl:0 --check
   expect 0 ' us ' "$b/tg" run examples/conv.tg --device opencl --time --seconds 0.05
+  # Candidates are compiled, checked and timed there; which of them wins is the machine's matter. What is kept is found again.
+  printf 'kernel mk(M, N, K) { knob(BJ, 1, 8, 16); in(A, f32, [M, K]); in(B, f32, [K, N]); out(C, f32, [M, N]);\n  range(i, M) range(j, N) C[i, j] = sum(k : K, A[i, k] * B[k, j]);\n  opt(split j BJ as jo ji); opt(upcast ji); opt(thread i); }\n' > "$t/mk.tg"
+  expect 0 '"event":"end"' "$b/tg" tune "$t/mk.tg" M=48 N=40 K=33 --device opencl:0 --knobs --candidates 3 --budget 40 --tuned "$t/kept" --json
+  grep -q '"timed":[1-9]' "$t/out" && ! grep -qE '"outcome":"(wrong|crashed|hung|limit)"' "$t/out" && ok || wrong "tune: $(cat "$t/out")"
+  if grep -q '"kept":true' "$t/out"; then expect 0 'time, tuned' "$b/tg" run "$t/mk.tg" M=48 N=40 K=33 --device opencl:0 --tuned "$t/kept" --check --time --seconds 0.05; fi
+  expect 0 ' time  ' "$b/tg" run "$t/mk.tg" M=48 N=40 K=33 --tuned "$t/kept" --time --seconds 0.05   # the choice is not the CPU's
 fi
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -32,7 +32,9 @@ static void fill_target(opencl_device *d) {
   bool f64 = (tg_opencl_number(&d->f, d->device, CL_DOUBLE_FLAGS) & all) == all,
        atomics = strstr(extensions, "cl_khr_int64_base_atomics") != NULL;
   snprintf(t->features, sizeof t->features, "%s%s", f64 ? "fp64 " : "", atomics ? "int64_atomics" : "");
-  snprintf(t->silicon, sizeof t->silicon, "%.100s %.40s %.40s", name, version, t->features);
+  /* tuned choices are for a chip and the major version of its driver */
+  snprintf(t->silicon, sizeof t->silicon, "%.100s driver %.*s %.40s", name, (int)strcspn(version, ". "), version,
+           t->features);
   t->threads = (uint32_t)tg_opencl_number(&d->f, d->device, CL_COMPUTE_UNITS);
 }
 
