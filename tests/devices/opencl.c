@@ -5,6 +5,7 @@
  * for each with --optimised or where programs are named.
  *   devices_opencl [--optimised] [PROGRAM.tg ...] */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include "../folder.h"
@@ -194,6 +195,70 @@ static void from_cache(const run *r) {
   kit_remove(folder);
 }
 
+/* ---- beside a program's own use of OpenCL ---- */
+
+typedef struct {
+  int (*clGetPlatformIDs)(unsigned, void **, unsigned *);
+  int (*clGetDeviceIDs)(void *, uint64_t, unsigned, void **, unsigned *);
+  void *(*clCreateContext)(const intptr_t *, unsigned, void *const *, void *, void *, int *);
+  void *(*clCreateCommandQueueWithProperties)(void *, void *, const uint64_t *, int *);
+  void *(*clCreateUserEvent)(void *, int *);
+  int (*clSetUserEventStatus)(void *, int);
+  int (*clEnqueueBarrierWithWaitList)(void *, unsigned, void *const *, void **);
+  void *(*clSVMAlloc)(void *, uint64_t, size_t, unsigned);
+  void (*clSVMFree)(void *, void *);
+  int (*clReleaseCommandQueue)(void *), (*clReleaseContext)(void *), (*clReleaseEvent)(void *);
+} own_opencl;
+
+static bool own_open(own_opencl *f) {
+  static const char *const names[] = {"clGetPlatformIDs", "clGetDeviceIDs", "clCreateContext", "clCreateCommandQueueWithProperties", "clCreateUserEvent", "clSetUserEventStatus", "clEnqueueBarrierWithWaitList", "clSVMAlloc", "clSVMFree", "clReleaseCommandQueue", "clReleaseContext", "clReleaseEvent"};
+  void *library = dlopen("libOpenCL.so.1", RTLD_NOW), *at;
+  _Static_assert(sizeof names / sizeof *names * sizeof at == sizeof *f, "a name for each");
+  for (size_t i = 0; library && i < sizeof names / sizeof *names; i++) {
+    if (!(at = dlsym(library, names[i]))) return false;
+    memcpy((char *)f + i * sizeof at, &at, sizeof at);
+  }
+  return library != NULL;
+}
+
+/* The program's context, queue and memory under tg; and a mark that is not reached while the program's own event before it is open. */
+static void native(const run *r) {
+  own_opencl f;
+  void *platform[16], *device[16], *of = NULL, *x = NULL, *other = NULL;
+  unsigned platforms = 0, n = 0, at = 0;
+  tg_device_info about;
+  tg_device *d = NULL;
+  tg_queue *q = NULL, *none = NULL;
+  tg_queue_mark mark;
+  tg_kernel *k = NULL;
+  float in[100] = {1}, out[100] = {0};
+  int64_t hundred = 100;
+  CHECK(own_open(&f) && !tg_device_describe(r->number, &about) && !f.clGetPlatformIDs(16, platform, &platforms), "OpenCL of one's own");
+  for (unsigned p = 0; p < platforms && p < 16 && !of; p++, at += n)
+    if (!f.clGetDeviceIDs(platform[p], 0xffffffff, 16, device, &n) && about.index - at < n) of = device[about.index - at];
+  void *context = f.clCreateContext(NULL, 1, &of, NULL, NULL, NULL), *foreign = f.clCreateContext(NULL, 1, &of, NULL, NULL, NULL);
+  void *queue = f.clCreateCommandQueueWithProperties(context, of, NULL, NULL), *strange = f.clCreateCommandQueueWithProperties(foreign, of, NULL, NULL);
+  void *event = f.clCreateUserEvent(context, NULL), *memory = f.clSVMAlloc(context, 1, sizeof in, 64);
+  CHECK(of && context && queue && strange && event && memory, "made");
+  CHECK(!tg_device_open_native(r->context, r->number, context, &d) && d != r->device, "%s", tg_error_message(r->context));
+  CHECK(tg_queue_open(d, &(tg_queue_options){.native = strange}, &none) == TG_EINVAL && strstr(tg_error_message(r->context), "not of the cl_context"), "%s", tg_error_message(r->context));
+  CHECK(tg_device_import(r->device, TG_IMPORT_NATIVE, memory, sizeof in, &other) == TG_EINVAL, "a device on tg's own context imports none");
+  CHECK(!tg_queue_open(d, &(tg_queue_options){.native = queue}, &q) && !tg_device_import(d, TG_IMPORT_NATIVE, memory, sizeof in, &x) && x == memory, "%s", tg_error_message(r->context));
+  CHECK(!tg_device_alloc(d, sizeof out, &other) && !tg_kernel_compile_text(r->context, "add", add, &(tg_compile_options){.device = d}, &k), "%s", tg_error_message(r->context));
+  CHECK(!tg_device_copy(d, x, in, sizeof in), "%s", tg_error_message(r->context));
+  CHECK(tg_queue_stamp(q, 0) == TG_EINVAL && strstr(tg_error_message(r->context), "PROFILING"), "%s", tg_error_message(r->context));
+  CHECK(!f.clEnqueueBarrierWithWaitList(queue, 1, &event, NULL), "held up");
+  tg_argument a[] = {{x, sizeof in}, {other, sizeof out}};
+  tg_launch l = {.buffers = a, .buffers_n = 2, .params = &hundred, .params_n = 1};
+  CHECK(!tg_queue_launch(q, k, &l) && !tg_queue_submit(q, &mark), "%s", tg_error_message(r->context));
+  CHECK(tg_queue_wait(mark, 0) == TG_TIMEOUT && tg_queue_wait(mark, 3000000) == TG_TIMEOUT, "behind what the program put");
+  CHECK(!f.clSetUserEventStatus(event, 0) && !tg_queue_wait(mark, -1) && !tg_queue_wait(mark, 0), "%s", tg_error_message(r->context));
+  CHECK(!tg_device_copy(d, out, other, sizeof out) && out[0] == 2 && out[99] == 1, "%g %g", out[0], out[99]);
+  tg_kernel_free(k), tg_queue_free(q), tg_device_free(d, x), tg_device_free(d, other);
+  f.clSVMFree(context, memory);   /* it is still the program's */
+  f.clReleaseEvent(event), f.clReleaseCommandQueue(queue), f.clReleaseCommandQueue(strange), f.clReleaseContext(context), f.clReleaseContext(foreign);
+}
+
 int main(int argc, char **argv) {
   static run r;
   tg_device_info about;
@@ -212,7 +277,7 @@ int main(int argc, char **argv) {
   CHECK(!about.host_memory && about.cores && !strcmp(about.target, "opencl"), "described");
   CHECK(tg_context_create(NULL, &r.context) == TG_OK && tg_device_open(r.context, r.number, &r.device) == TG_OK, "%s", tg_error_message(r.context));
   r.lacking = !strstr(r.device->target->features, "fp64") || !strstr(r.device->target->features, "int64_atomics");
-  if (argc < 2) misuse(&r), refusals(&r), from_cache(&r);
+  if (argc < 2) misuse(&r), refusals(&r), from_cache(&r), native(&r);
   corpus(&r, optimised, argc, argv);
   tg_context_free(r.context);
   kit_remove(folder);
