@@ -162,9 +162,9 @@ typedef struct tg_gemm_call {   /* zero means default; fields are only ever appe
   int64_t b_group_ld;
   /* Only for a plan with a device: the queue on which the product is put, so that it runs behind what was put there
    * before, or is recorded (tg_queue_record); submitting and waiting are the caller's. NULL: the device's default
-   * queue, as with tg_kernel_start. The plan must live until the product has run. workspace is memory of the device, aligned
-   * to 64 bytes; NULL: the queue's own. exec and threads are not used. Since alpha and beta are not read by the host,
-   * A, B and C are read also if these are 0 */
+   * queue, as with tg_kernel_start. The plan must live until the product has run. workspace is memory of the device,
+   * aligned to 64 bytes; NULL: the queue's own. exec and threads are not used. Since alpha and beta are not read by the
+   * host, A, B and C are read also if these are 0 */
   tg_queue *queue;
 } tg_gemm_call;
 

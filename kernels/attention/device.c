@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * The body for devices: a workgroup for each block of BQ queries of a head, both products by matrix instructions, whose
- * tiles stay in registers. Where there is no such instruction, a block is one query, and its sums are plain. The tiles of scores, weights and results have the layout of the accumulator, so maximum, sum
- * and rescaling are done where they lie. */
+ * The body for devices: a workgroup for each block of BQ queries of a head, both products by matrix instructions,
+ * whose tiles stay in registers. Where there is no such instruction, a block is one query, and its sums are plain. The
+ * tiles of scores, weights and results have the layout of the accumulator, so maximum, sum and rescaling are done where
+ * they lie. */
 #include "attention/body.h"
 #include "target/matrix.h"
 

@@ -232,7 +232,8 @@ static tg_status check_grid(const work *r) {
   if (strides) return wrong(a, "tg_attention_call: masks and arguments on a device are dense");
   if (apart && (a->problem.mask || a->problem.arguments_n || a->problem.lse))
     return wrong(a, "tg_attention_call: on a device packed sequences and key_lengths go without masks, arguments, LSE");
-  if (a->problem.lse && !c->lse) return wrong(a, "tg_attention_call.lse is NULL: on a device a plan with LSE writes it");
+  if (a->problem.lse && !c->lse)
+    return wrong(a, "tg_attention_call.lse is NULL: on a device a plan with LSE writes it");
   if (c->blocks) return wrong(a, "tg_attention_call.blocks: there are none on a device");
   return TG_OK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Candidates on a device that is not the host's CPU: where they run, in memory of the device between two guard regions.
  * The device is opened when a task first needs it. That is in the child process that does the task, so that a fault, a
- * hang or a lost device ends with the child, and the worker, which is forked again, has never seen the device's driver. */
+ * hang or a lost device ends with the child, and the worker, which is forked again, has never seen its driver. */
 #include "trial/trial.h"
 
 enum { GUARD = 4096, MARK = 0xA5 };
