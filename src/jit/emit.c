@@ -389,6 +389,9 @@ void tg_emit_begin(tg_emitter *e, LLVMValueRef fn, const char *name) {
   tg_emit_attribute(e, fn, "target-features", e->target->features);
   if (e->target->tune[0]) tg_emit_attribute(e, fn, "tune-cpu", e->target->tune);
   if (e->target->vector_bytes == 64) tg_emit_attribute(e, fn, "prefer-vector-width", "512");
+  /* A frame of many spilled registers may be larger than the guard page below a thread's stack: each page is touched in
+   * turn, so that a small stack ends in a fault and never in memory of others. */
+  if (!e->device) tg_emit_attribute(e, fn, "probe-stack", "inline-asm");
   if (e->target->sve_bytes) {   /* lets vectors of fixed length use SVE registers, which have at least sve_bytes */
     enum { SVE_UNIT = 16, SVE_MOST = 16 };
     LLVMAddAttributeAtIndex(fn, LLVMAttributeFunctionIndex,

@@ -424,7 +424,7 @@ static void chosen_bytes(void) {
   tg_check_failure f;
   tg_target host;
   int left = 0;
-  tg_target_host(&host, 1);
+  tg_target_named(&host, test_target());
   for (uint32_t i = 0; i < 32; i++) {
     tg_gemm_problem p = {.a = i & 1 ? TG_I8 : TG_U8, .b = TG_I8, .c = TG_I32, .acc = TG_I32, .a_major = i >> 1 & 1, .b_major = i >> 2 & 1, .m = {37, 37}, .n = {i & 8 ? 5 : 145, i & 8 ? 5 : 145}, .k = {i & 16 ? 128 : 67, i & 16 ? 128 : 67}, .batch = {1, 1}};
     for (uint32_t r = 0; r < rows; r++) {
@@ -445,7 +445,7 @@ static void pairs_where_allowed(void) {
   tg_check_failure f;
   tg_target host;
   int left = 0, with = 0;
-  tg_target_host(&host, 1);
+  tg_target_named(&host, test_target());
   for (uint32_t i = 0; i < 16; i++)
     for (uint32_t r = 0; r < rows; r++) {
       tg_gemm_problem p = {.a = TG_BF16, .b = TG_BF16, .c = i & 4 ? TG_F32 : TG_BF16, .acc = TG_F32, .flush = true, .a_major = i & 1, .b_major = i >> 1 & 1, .m = {37, 37}, .n = {145, 145}, .k = {i & 8 ? 1187 : 66, i & 8 ? 1187 : 66}, .batch = {1, 1}}, q = p;
