@@ -110,7 +110,7 @@ static void export(void *user, const char *path, const tg_tuned *t) {
 
 static void take_in(state *s, const tg_tuned *t) {
   tg_tuned here;
-  if (tg_store_read(&s->env, s->folder, t->key, &here) && here.seconds <= t->seconds) {
+  if (tg_store_read(&s->env, NULL, s->folder, t->key, &here) && here.seconds <= t->seconds) {
     s->kept++;
     return;
   }

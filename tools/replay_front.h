@@ -3,7 +3,7 @@
  * that the front itself says which plan a call belongs to. */
 #ifndef TG_REPLAY_FRONT_H
 #define TG_REPLAY_FRONT_H
-#define tg_context_create_runtime replay_front_create
+#define tg_context_create_runtime_sized replay_front_create
 #define tg_gemm_plan_sized replay_front_plan
 #define tg_gemm_workspace_sized replay_front_workspace
 #define tg_gemm_run_sized replay_front_run

@@ -40,7 +40,7 @@ bool tool_parse(int argc, char **argv, tool_args *a, const char *usage);
 int cmd_devices(int argc, char **argv), cmd_show(int argc, char **argv), cmd_run(int argc, char **argv),
     cmd_replay(int argc, char **argv), cmd_bench(int argc, char **argv), cmd_demo(int argc, char **argv),
     cmd_tune(int argc, char **argv), cmd_worker(int argc, char **argv), cmd_store(int argc, char **argv),
-    cmd_measure(int argc, char **argv), cmd_build(int argc, char **argv);
+    cmd_measure(int argc, char **argv), cmd_build(int argc, char **argv), cmd_pack(int argc, char **argv);
 
 const char *tool_benches(void);   /* the names of all benchmarks: "lower|kernels|.." */
 

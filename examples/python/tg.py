@@ -80,7 +80,7 @@ def _open():
 _tg = _open()
 _context, _kernel = ptr, ptr
 for _name, _result, *_takes in [
-        ("tg_context_create", C.c_int, C.POINTER(_ContextOptions), C.POINTER(ptr)), ("tg_context_free", None, ptr),
+        ("tg_context_create_sized", C.c_int, C.POINTER(_ContextOptions), size, C.POINTER(ptr)), ("tg_context_free", None, ptr),
         ("tg_error_message", text, ptr), ("tg_status_name", text, C.c_int), ("tg_version", C.c_int),
         ("tg_kernel_compile_text", C.c_int, ptr, text, text, C.POINTER(_CompileOptions), C.POINTER(ptr)),
         ("tg_kernel_free", None, ptr), ("tg_kernel_describe", C.POINTER(_KernelInfo), ptr),
@@ -110,7 +110,7 @@ class Context:
         self._said, self._handle, self._plans, self._kernels = [], ptr(), {}, []
         self._log = _LOG(lambda user, message: self._said.append(message.decode()))
         options = _ContextOptions(log=self._log, cache=cache and cache.encode(), threads=threads, target=target and target.encode())
-        if _tg.tg_context_create(options, self._handle):
+        if _tg.tg_context_create_sized(options, C.sizeof(options), self._handle):
             raise Error("; ".join(self._said) or "no context")
         self.close = weakref.finalize(self, _close, self._handle, self._plans, self._kernels, self._log)   # also as the program ends
 

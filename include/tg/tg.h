@@ -110,13 +110,26 @@ typedef struct tg_context_options {   /* zero means default */
   /* hears, with log_user, of each call that compiles a kernel: tg_kernel_compile and its kin, and plans (gemm.h,
    * attention.h) for each of their kernels. On the calling thread, at the end of the call. NULL: nobody does */
   void (*compiled)(void *user, const tg_compile_report *report);
+  /* a pack: compiled kernels and tuned choices of folders in one block of memory, which `tg pack` makes. It is looked
+   * into before the folders, for kernels of this context's target, machine and build of tg. The memory, which may be
+   * mapped for reading alone, stays the caller's until tg_context_free. NULL: none. A block that is no whole pack fails
+   * with TG_EINVAL; a damaged kernel in it is a miss */
+  const void *pack;
+  size_t pack_bytes;
 } tg_context_options;
 
 /* Only in libtg_jit.a: kernels are taken from the cache, or compiled. options may be NULL. */
-TG_API tg_status tg_context_create(const tg_context_options *options, tg_context **out);
+TG_API tg_status tg_context_create_sized(const tg_context_options *options, size_t options_bytes, tg_context **out);
+static inline tg_status tg_context_create(const tg_context_options *options, tg_context **out) {
+  return tg_context_create_sized(options, sizeof *options, out);
+}
 /* For programs with libtg.a alone, which needs no LLVM: kernels are only taken from the cache. Compile calls return
  * TG_MISS if the kernel is not there. */
-TG_API tg_status tg_context_create_runtime(const tg_context_options *options, tg_context **out);
+TG_API tg_status tg_context_create_runtime_sized(const tg_context_options *options, size_t options_bytes,
+                                                 tg_context **out);
+static inline tg_status tg_context_create_runtime(const tg_context_options *options, tg_context **out) {
+  return tg_context_create_runtime_sized(options, sizeof *options, out);
+}
 TG_API void tg_context_free(tg_context *context);          /* its kernels must have been freed before */
 /* Message of this context's last failure on the calling thread, valid until the next failure; "" if there is none.
  * A call with a NULL context (or kernel) returns TG_EINVAL without a message. */

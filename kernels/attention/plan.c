@@ -147,7 +147,7 @@ static tg_status compile(planning *p, const tg_attention_problem *q, const tg_ki
   tg_attention_def own, def[ATTENTION_SKETCHES];
   const tg_kernel_def *defs[ATTENTION_SKETCHES];
   /* then look for a choice that tg_attention_tune has kept */
-  bool tunes = p->a->plan.context->tuned;
+  bool tunes = tg_context_has_choices(p->a->plan.context);
   tg_attention_kernel_of(q, choice->sketch, &own);
   return tg_kit_compile(&p->a->plan,
                         &(tg_kit_source){.names = &tg_attention_names,

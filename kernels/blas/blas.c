@@ -32,7 +32,7 @@ enum { ROW_CLASSES = 5, TERM_CLASSES = 4, CLASSES = 2 * 2 * 2 * 2 * 2 * ROW_CLAS
 
 /* The functions of tg: LINKED is the tg without compiler in this library, OPENED the tg with LLVM in the second one. */
 typedef struct {
-  tg_status (*create)(const tg_context_options *, tg_context **);
+  tg_status (*create)(const tg_context_options *, size_t, tg_context **);
   tg_status (*plan)(tg_context *, const tg_gemm_desc *, size_t, tg_gemm **);
   size_t (*workspace)(const tg_gemm *, const tg_gemm_call *, size_t);
   tg_status (*run)(const tg_gemm *, const tg_gemm_call *, size_t);
@@ -59,7 +59,7 @@ static struct {
   atomic_bool refused[CLASSES];   /* no plan can be made for the class */
 } state = {.once = PTHREAD_ONCE_INIT,
            .lock = PTHREAD_MUTEX_INITIALIZER,
-           .engine = {{.create = tg_context_create_runtime,
+           .engine = {{.create = tg_context_create_runtime_sized,
                        .plan = tg_gemm_plan_sized,
                        .workspace = tg_gemm_workspace_sized,
                        .run = tg_gemm_run_sized,
@@ -111,12 +111,12 @@ static void begin(void) {
   state.has_key = !pthread_key_create(&state.workspace, free);
   /* if this fails (out of memory), the compiler is never opened: a fork might inherit its locks in a locked state */
   state.opened = pthread_atfork(before_fork, after_fork, after_fork);
-  state.engine[LINKED].create(&state.options, &state.engine[LINKED].context);
+  state.engine[LINKED].create(&state.options, sizeof state.options, &state.engine[LINKED].context);
 }
 
 static void create(void *user) {
   engine *e = user;
-  e->create(&state.options, &e->context);
+  e->create(&state.options, sizeof state.options, &e->context);
 }
 
 /* Opens libtg_jit.so.0. The caller holds the lock. */
@@ -133,7 +133,7 @@ static void open_compiler(void) {
   int (*version)(void) = NULL;
   if (library) *(void **)&version = dlsym(library, "tg_version");
   if (!version || version() != TG_VERSION) return;   /* another release's: its structs may be others */
-  *(void **)&e->create = dlsym(library, "tg_context_create");
+  *(void **)&e->create = dlsym(library, "tg_context_create_sized");
   *(void **)&e->plan = dlsym(library, "tg_gemm_plan_sized");
   *(void **)&e->workspace = dlsym(library, "tg_gemm_workspace_sized");
   *(void **)&e->run = dlsym(library, "tg_gemm_run_sized");

@@ -228,7 +228,7 @@ static tg_status compile_choice(planning *p, const tg_gemm_problem *q, const tg_
                      .user = (void *)(uintptr_t)q,
                      .cached_only = g->flags & TG_GEMM_NO_COMPILE};
   /* look for a choice that tg_gemm_tune has kept */
-  if (g->plan.context->tuned && !q->panel && !g->plan.device)
+  if (tg_context_has_choices(g->plan.context) && !q->panel && !g->plan.device)
     s.others = defs, s.others_n = tg_gemm_sketches_for(g, q, choice, def, defs);
   return tg_kit_compile(&g->plan, &s, out);
 }

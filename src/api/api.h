@@ -43,6 +43,7 @@ struct tg_context {
   void (*compiled)(void *user, const tg_compile_report *report);
   void *log_user;
   const char *cache, *tuned;   /* folders; NULL: none */
+  tg_pack pack;                /* looked into before both */
   const struct tg_near *near;  /* keys of the folder of tuned choices; NULL: not looked at yet */
   const tg_compiler *compiler; /* NULL: kernels come from the cache alone */
   const struct tg_rules *rules;   /* the compiler's; NULL until first used */
@@ -73,8 +74,13 @@ static inline uint32_t tg_jit_flags(const tg_context *c) {
          (c->flags & TG_CONTEXT_VERIFY ? TG_JIT_VERIFY : 0);
 }
 
+static inline bool tg_context_keeps(const tg_context *c) { return c->cache || c->pack.data; }
+static inline bool tg_context_has_choices(const tg_context *c) { return c->tuned || c->pack.data; }
+
 /* context.c */
-tg_status tg_context_open(const tg_context_options *options, const tg_compiler *compiler, tg_context **out);
+/* bytes: size of the caller's struct, which may be an older or a newer one. */
+tg_status tg_context_open(const tg_context_options *options, size_t bytes, const tg_compiler *compiler,
+                          tg_context **out);
 tg_status tg_context_fail(tg_context *c, tg_status s, const char *message);
 
 /* kept.c: choices made before, by this process or by another with the same folder. key: the question, as text; the

@@ -93,6 +93,9 @@ static void create(void *arg) {
   }
   if (o->threads > 0 && !tg_target_is_device(&c->target)) c->target.threads = (uint32_t)o->threads;
   if (o->cache && *o->cache) c->cache = tg_strdup(&c->env, o->cache);
+  c->pack = (tg_pack){o->pack, o->pack ? o->pack_bytes : 0};
+  const char *wrong = c->pack.data ? tg_pack_wrong(&c->pack) : NULL;
+  if (wrong) tg_fail(&c->env, TG_EINVAL, "the pack of the context: %s", wrong);
   const char *tuned = tuned_folder(o->tuned, path, sizeof path);
   if (tuned && *tuned) c->tuned = tg_strdup(&c->env, tuned);
   if (c->tuned && !strcmp(name, "host")) take_machine(c);
@@ -103,9 +106,10 @@ static void create(void *arg) {
   if (s != TG_OK) tg_fail(&c->env, s, "out of memory");
 }
 
-tg_status tg_context_open(const tg_context_options *options, const tg_compiler *compiler, tg_context **out) {
-  static const tg_context_options none;
-  const tg_context_options *o = options ? options : &none;
+tg_status tg_context_open(const tg_context_options *options, size_t bytes, const tg_compiler *compiler,
+                          tg_context **out) {
+  tg_context_options given = {.flags = 0}, *o = &given;
+  if (options) memcpy(&given, options, bytes < sizeof given ? bytes : sizeof given);
   tg_allocator a = o->allocator.alloc && o->allocator.free ? o->allocator : tg_allocator_default();
   if (!out) return TG_EINVAL;
   *out = NULL;
@@ -145,6 +149,6 @@ void tg_context_free(tg_context *c) {
   a.free(a.user, c, sizeof *c);
 }
 
-tg_status tg_context_create_runtime(const tg_context_options *options, tg_context **out) {
-  return tg_context_open(options, NULL, out);
+tg_status tg_context_create_runtime_sized(const tg_context_options *options, size_t bytes, tg_context **out) {
+  return tg_context_open(options, bytes, NULL, out);
 }

@@ -60,7 +60,7 @@ static void look(void *arg) {
     return;
   }
   tg_cache_entry e = {.key = key, .key_n = strlen(key)};
-  if (!q->c->cache || !tg_cache_read(q->env, q->c->cache, &e) || e.object_n >= q->n) return;
+  if (!tg_context_keeps(q->c) || !tg_cache_read(q->env, &q->c->pack, q->c->cache, &e) || e.object_n >= q->n) return;
   memcpy(q->out, e.object, e.object_n);
   q->out[e.object_n] = 0;
   q->found = true;

@@ -33,7 +33,7 @@ static const struct tg_near *keys_of(tg_job *j, tg_context *c) {
   if (near) return near;
   reading r = {j, c, tg_alloc(&j->env, sizeof *r.read + MOST_KEYS * sizeof *r.read->key)};
   r.read->n = 0;
-  tg_store_each(&j->env, c->tuned, collect, &r);
+  if (c->tuned) tg_store_each(&j->env, c->tuned, collect, &r);
   pthread_mutex_lock(&c->lock);
   tg_status before = c->env.status;
   c->env.status = TG_OK;

@@ -245,7 +245,7 @@ static void find_or_compile(void *arg) {
   tg_job *j = w->job;
   tg_context *c = w->context;
   uint32_t flags = w->source->options->flags;
-  bool cache = c->cache && !(flags & TG_COMPILE_NO_CACHE);
+  bool cache = tg_context_keeps(c) && !(flags & TG_COMPILE_NO_CACHE);
   const tg_target *t = tg_target_asked(c, w->source->options);
   if (!tg_target_runs_here(t))
     tg_fail(&j->env, TG_EINVAL, "kernels for %s do not run here: %s; tg_show has their code", t->name, t->lacks);
@@ -255,7 +255,8 @@ static void find_or_compile(void *arg) {
     w->entry.key = tg_cache_key(j, c, w->source);
     w->entry.key_n = strlen(w->entry.key);
     w->from_cache =
-        tg_cache_read(&j->env, c->cache, &w->entry) && tg_signature_valid(w->entry.signature, w->entry.signature_n);
+        tg_cache_read(&j->env, &c->pack, c->cache, &w->entry) &&
+        tg_signature_valid(w->entry.signature, w->entry.signature_n);
     if (w->from_cache) return;
   }
   if (flags & TG_COMPILE_CACHED_ONLY)
@@ -269,7 +270,7 @@ static void find_or_compile(void *arg) {
   w->entry.signature_n = signature->bytes;
   if (is_text(w)) compile_entry(w);
   else tg_on_own_stack(&j->env, compile_entry, w);
-  int err = cache ? tg_cache_write(&j->env, c->cache, &w->entry) : 0;
+  int err = cache && c->cache ? tg_cache_write(&j->env, c->cache, &w->entry) : 0;
   if (err && c->log)
     c->log(c->log_user, tg_format(&j->env, "the cache %s cannot be written: %s", c->cache, strerror(err)));
 }
@@ -293,7 +294,7 @@ static void look_up(void *arg) {
   tg_kernel_source_read(j, l->work.source);
   tg_context *c = l->work.context;
   const char *key = tg_tuned_key(j, c, l->work.source->options, c->target.threads);
-  l->hit = tg_store_read(l->env, c->tuned, key, &l->found);
+  l->hit = tg_store_read(l->env, &c->pack, c->tuned, key, &l->found);
   if (l->hit || !(c->log || c->compiled) || !tg_near_miss(j, c, key, l->near_miss, sizeof l->near_miss)) return;
   if (c->log) c->log(c->log_user, tg_format(&j->env, "%s: %s", j->name ? j->name : "kernel", l->near_miss));
 }
@@ -337,7 +338,7 @@ static bool may_be_tuned(const tg_context *c, const tg_compile_options *o) {
   uint32_t flags = o->flags;
   bool wanted = (flags & (TG_COMPILE_TUNED | TG_COMPILE_TUNED_ONLY)) ||
                 (!(flags & (TG_COMPILE_UNTUNED | TG_COMPILE_AS_WRITTEN | TG_COMPILE_OPTS_ONLY)) && !o->pack);
-  return wanted && c->tuned && !o->opts;
+  return wanted && tg_context_has_choices(c) && !o->opts;
 }
 
 tg_status tg_with_choice(tg_context *c, const tg_kernel_source *s, const tg_kernel_def *const *defs, uint32_t n,
@@ -353,7 +354,7 @@ tg_status tg_with_choice(tg_context *c, const tg_kernel_source *s, const tg_kern
     done = tg_protect(&k.env, with_choice, &k) &&
            (k.status == TG_OK || k.status == TG_MISS || k.status == TG_ENOMEM);
     if (done) status = k.status;
-    else snprintf(k.l.near_miss, sizeof k.l.near_miss, "the tuned choice in %s is not used: %s", c->tuned,
+    else snprintf(k.l.near_miss, sizeof k.l.near_miss, "the tuned choice in %s is not used: %s", c->tuned ? c->tuned : "the pack",
                   tg_error_message(c));
   }
   tg_env_drop(&k.env);

@@ -27,18 +27,20 @@ static const char *file_name(tg_env *env, const tg_cache_entry *e) {
   return tg_format(env, "%016llx%016llx.tgo", (unsigned long long)h.hi, (unsigned long long)h.lo);
 }
 
-bool tg_cache_read(tg_env *env, const char *folder, tg_cache_entry *e) {
-  size_t bytes, start = padded(sizeof(header));
-  const char *data = tg_read_private(env, folder, file_name(env, e), false, &bytes);
+/* Fills in what stands behind the key; e->key NULL: the key too. */
+static bool parse(const char *data, size_t bytes, tg_cache_entry *e) {
+  size_t start = padded(sizeof(header));
   header h;
-  if (!data || bytes < start) return false;
+  if (bytes < start) return false;
   memcpy(&h, data, sizeof h);
   if (memcmp(h.magic, magic, sizeof magic) || h.format != FORMAT || h.header != sizeof h) return false;
-  if (h.key_n != e->key_n || h.signature_n > bytes || h.object_n > bytes || h.launch_n > bytes / 8) return false;
+  if ((e->key ? h.key_n != e->key_n : h.key_n > bytes) || h.signature_n > bytes || h.object_n > bytes || h.launch_n > bytes / 8) return false;
   if (bytes != start + padded(h.key_n) + padded(h.signature_n) + padded(h.object_n) + padded(8 * h.launch_n))
     return false;
   tg_hash128 sum = tg_hash_wide(data + SUMMED, bytes - SUMMED);
-  if (sum.lo != h.sum.lo || sum.hi != h.sum.hi || memcmp(data + start, e->key, e->key_n)) return false;
+  if (sum.lo != h.sum.lo || sum.hi != h.sum.hi || (e->key && memcmp(data + start, e->key, e->key_n)))
+    return false;
+  if (!e->key) e->key = data + start, e->key_n = h.key_n;
   e->signature = data + start + padded(h.key_n);
   e->signature_n = h.signature_n;
   e->object = data + start + padded(h.key_n) + padded(h.signature_n);
@@ -48,6 +50,17 @@ bool tg_cache_read(tg_env *env, const char *folder, tg_cache_entry *e) {
       (tg_code_info){h.buffers,  h.params, h.phases,   h.workspace, h.shared, h.aligned, h.launch_n ? launch : NULL,
                      h.launch_n, h.loops,  h.in_shares};
   return true;
+}
+
+bool tg_cache_read(tg_env *env, const tg_pack *pack, const char *folder, tg_cache_entry *e) {
+  size_t bytes;
+  const char *name = file_name(env, e), *data = tg_pack_read(env, pack, folder, name, false, &bytes);
+  return data && parse(data, bytes, e);
+}
+
+bool tg_cache_file_valid(tg_env *env, const char *name, const void *data, size_t bytes) {
+  tg_cache_entry e = {.key = NULL};
+  return parse(data, bytes, &e) && !strcmp(file_name(env, &e), name);
 }
 
 int tg_cache_write(tg_env *env, const char *folder, const tg_cache_entry *e) {

@@ -2,6 +2,7 @@
  * Compiled kernels on disk, shared by processes: one file for each key. */
 #ifndef TG_CACHE_H
 #define TG_CACHE_H
+#include "base/pack.h"
 #include "code/code.h"
 
 typedef struct tg_cache_entry {
@@ -12,8 +13,11 @@ typedef struct tg_cache_entry {
   tg_code_info info;
 } tg_cache_entry;
 
-/* Looks up e->key and fills in the rest; false: not found, damaged, or writable by other users. Memory is env's. */
-bool tg_cache_read(tg_env *env, const char *folder, tg_cache_entry *e);
+/* Looks up e->key in the pack, then in the folder, and fills in the rest; false: not found, damaged, or writable by
+ * other users. folder may be NULL. Memory is the pack's or env's. */
+bool tg_cache_read(tg_env *env, const tg_pack *pack, const char *folder, tg_cache_entry *e);
+/* Is this a file of the cache, whole, of that name? */
+bool tg_cache_file_valid(tg_env *env, const char *name, const void *data, size_t bytes);
 /* Returns 0 or an errno. Creates the folder if needed, accessible to this user only. */
 int tg_cache_write(tg_env *env, const char *folder, const tg_cache_entry *e);
 #endif

@@ -244,9 +244,9 @@ static void close_compiler(tg_context *c) {
   tg_jit_close(c->jit);
 }
 
-tg_status tg_context_create(const tg_context_options *options, tg_context **out) {
+tg_status tg_context_create_sized(const tg_context_options *options, size_t bytes, tg_context **out) {
   static const tg_compiler compiler = {compile, link_entry, tg_compiler_price, close_compiler};
-  return tg_context_open(options, &compiler, out);
+  return tg_context_open(options, bytes, &compiler, out);
 }
 
 /* ---- showing a kernel at a stage ---- */

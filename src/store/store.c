@@ -125,14 +125,14 @@ static const char *name_of(tg_env *env, const char *key) {
   return tg_format(env, "%016llx%016llx.tgt", (unsigned long long)h.hi, (unsigned long long)h.lo);
 }
 
-static bool read_entry(tg_env *env, const char *folder, const char *name, tg_tuned *t) {
+static bool read_entry(tg_env *env, const tg_pack *pack, const char *folder, const char *name, tg_tuned *t) {
   size_t bytes;
-  const char *text = tg_read_private(env, folder, name, true, &bytes);
+  const char *text = tg_pack_read(env, pack, folder, name, true, &bytes);
   return text && tg_store_parse(env, text, bytes, t);
 }
 
-bool tg_store_read(tg_env *env, const char *folder, const char *key, tg_tuned *out) {
-  return read_entry(env, folder, name_of(env, key), out) && !strcmp(out->key, key);
+bool tg_store_read(tg_env *env, const tg_pack *pack, const char *folder, const char *key, tg_tuned *out) {
+  return read_entry(env, pack, folder, name_of(env, key), out) && !strcmp(out->key, key);
 }
 
 const char *tg_store_path(tg_env *env, const char *folder, const char *key) {
@@ -172,7 +172,7 @@ int tg_store_each(tg_env *env, const char *folder, tg_store_fn *fn, void *user) 
   free(names);
   for (int i = 0; i < n; i++) {
     tg_tuned t;
-    bool ok = read_entry(env, folder, entries[i], &t) && !strcmp(entries[i], name_of(env, t.key));
+    bool ok = read_entry(env, NULL, folder, entries[i], &t) && !strcmp(entries[i], name_of(env, t.key));
     fn(user, tg_format(env, "%s/%s", folder, entries[i]), ok ? &t : NULL);
   }
   return 0;

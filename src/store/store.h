@@ -2,7 +2,7 @@
  * Tuned choices on disk, shared by processes: one file for each key. Needs no LLVM. */
 #ifndef TG_STORE_H
 #define TG_STORE_H
-#include "base/base.h"
+#include "base/pack.h"
 
 /* TG_STORE_SPACE: version of the search space, part of every key. TG_STORE_KNOBS: most knobs in an entry. */
 enum { TG_STORE_SPACE = 1, TG_STORE_KNOBS = 64 };
@@ -17,8 +17,9 @@ typedef struct tg_tuned {
   double seconds, default_seconds, gain_low;   /* gain_low: lower 95 % bound of the speedup, - 1 */
 } tg_tuned;
 
-/* Reads the entry with this key; false: there is none, or it is damaged or not safe. Memory is env's. */
-bool tg_store_read(tg_env *env, const char *folder, const char *key, tg_tuned *out);
+/* Reads the entry with this key, of the pack, else of the folder, which may be NULL; false: there is none, or it is
+ * damaged or not safe. Memory is env's. */
+bool tg_store_read(tg_env *env, const tg_pack *pack, const char *folder, const char *key, tg_tuned *out);
 /* Writes the path of the user's own folder: tg/tuned in $XDG_DATA_HOME, or in ~/.local/share. NULL: neither variable is
  * set, the path is too long, or the program has more rights than its user. */
 const char *tg_store_default(char *buffer, size_t n);

@@ -4,10 +4,11 @@
 #if UINTPTR_MAX == UINT64_MAX
 SIZE(tg_allocator, 24) AT(tg_allocator, alloc, 0) AT(tg_allocator, free, 8) AT(tg_allocator, user, 16)
 SIZE(tg_binding, 32) AT(tg_binding, name, 0) AT(tg_binding, lo, 8) AT(tg_binding, hi, 16) AT(tg_binding, multiple, 24)
-SIZE(tg_context_options, 80) AT(tg_context_options, allocator, 0) AT(tg_context_options, log, 24)
+SIZE(tg_context_options, 96) AT(tg_context_options, allocator, 0) AT(tg_context_options, log, 24)
    AT(tg_context_options, log_user, 32) AT(tg_context_options, cache, 40) AT(tg_context_options, target, 48)
    AT(tg_context_options, threads, 56) AT(tg_context_options, flags, 60) AT(tg_context_options, tuned, 64)
-   AT(tg_context_options, compiled, 72)
+   AT(tg_context_options, compiled, 72) AT(tg_context_options, pack, 80)
+   AT(tg_context_options, pack_bytes, 88)
 SIZE(tg_compile_options, 64) AT(tg_compile_options, bindings, 0) AT(tg_compile_options, bindings_n, 8)
    AT(tg_compile_options, opts, 16) AT(tg_compile_options, user, 24) AT(tg_compile_options, flags, 32)
    AT(tg_compile_options, kernel, 40) AT(tg_compile_options, pack, 48) AT(tg_compile_options, device, 56)

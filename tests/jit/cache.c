@@ -19,7 +19,7 @@ static tg_cache_entry sample(void) {
 static bool hit(tg_env *env, const char *key) {
   tg_mark m = tg_mark_get(env);
   tg_cache_entry e = {.key = key, .key_n = strlen(key)}, s = sample();
-  bool found = tg_cache_read(env, folder, &e);
+  bool found = tg_cache_read(env, NULL, folder, &e);
   if (found) found = e.signature_n == s.signature_n && e.object_n == s.object_n && !memcmp(e.signature, s.signature, 5) && !memcmp(e.object, s.object, 11) && e.info.phases == 1 &&
                      e.info.workspace == 128 && e.info.shared == 64 && e.info.aligned == 6 && e.info.in_shares == 9 && e.info.buffers == 3 && e.info.params == 2;
   tg_mark_release(env, m);
@@ -55,7 +55,7 @@ static void forged(tg_env *env, const char *data, size_t n) {
       memcpy(copy + at, &sum, sizeof sum);
       put(copy, n);
       tg_cache_entry e = {.key = "key of it", .key_n = 9};
-      CHECK(!tg_cache_read(env, folder, &e), "%llu bytes in a file of %zu", (unsigned long long)length, n);
+      CHECK(!tg_cache_read(env, NULL, folder, &e), "%llu bytes in a file of %zu", (unsigned long long)length, n);
     }
   put(data, n);
   free(copy);

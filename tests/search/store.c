@@ -40,7 +40,7 @@ static bool equal(const tg_tuned *a, const tg_tuned *b) {
 /* -1: a miss; 0: wrong; 1: some version of the key as it was written. */
 static int look(tg_env *env, unsigned k) {
   tg_tuned got, want = sample(env, k, 1);
-  if (!tg_store_read(env, folder, want.key, &got)) return -1;
+  if (!tg_store_read(env, NULL, folder, want.key, &got)) return -1;
   want = sample(env, k, (unsigned)(got.seconds * 1e6 + 0.5));
   return equal(&got, &want);
 }
@@ -203,9 +203,9 @@ static void test_places(tg_env *env) {
   chmod(folder, 0700);
   CHECK(tg_store_write(env, "/dev/null/tuned", &t) != 0 && tg_store_write(env, "", &t) != 0, "no folder can be made");
   tg_tuned got;
-  CHECK(!tg_store_read(env, "/nowhere/tuned", t.key, &got), "no folder");
+  CHECK(!tg_store_read(env, NULL, "/nowhere/tuned", t.key, &got), "no folder");
   snprintf(other, sizeof other, "%s-link", folder);
-  CHECK(!symlink(folder, other) && !tg_store_read(env, other, t.key, &got), "a link to a folder");
+  CHECK(!symlink(folder, other) && !tg_store_read(env, NULL, other, t.key, &got), "a link to a folder");
   unlink(other);
 }
 

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# tg build: an object and a header that C and C++ programs use with nothing of tg, also for AArch64 under qemu; what is refused.
+# tg build: an object and a header that C and C++ programs use with nothing of tg, also for AArch64 under qemu; what is refused. tg pack: folders as
+# one file, without what is damaged.
 set -u
 cd "$(dirname "$0")/../.."
 . tests/folder.sh
@@ -45,5 +46,16 @@ refused 'sm_80 is no processor' examples/matmul.tg M=4 N=4 K=4 --target sm_80 -o
 refused 'No such file' examples/matmul.tg M=4 N=4 K=4 -o "$t/none/x.o" --header "$t/x.h"
 refused "4..1'" examples/matmul.tg M=4..1 N=4 K=4 -o "$t/x.o" --header "$t/x.h"
 [ ! -e "$t/x.o" ] && ok || wrong "a refused build left a file"
+is "a folder of kernels" "$tg" run examples/conv.tg --cache "$t/cache"
+is "and another" "$tg" run examples/matmul.tg M=8 N=8 K=8 --cache "$t/cache"
+is "pack" "$tg" pack "$t/cache" -o "$t/kernels.pack"
+n=$(ls "$t/cache" | grep -c 'tgo$')
+says "pack" "kernels.pack: $n kernels, 0 choices, $(wc -c < "$t/kernels.pack") bytes"
+first=$(ls "$t"/cache/*.tgo | head -n 1)
+printf 'x' | dd of="$first" bs=1 seek=300 conv=notrunc 2> /dev/null
+is "pack, of which one is damaged" "$tg" pack "$t/cache" -o "$t/kernels.pack"
+says "the damaged one" "is damaged, or others can write to it: left out"
+says "the others" "kernels.pack: $((n - 1)) kernels"
+"$tg" pack "$t/none" -o "$t/none.pack" > "$t/out" 2>&1 && wrong "a pack of no folder" || says "no folder" 'No such file'
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
