@@ -122,14 +122,8 @@ static void add_cases(replay_code *r, const tg_gemm *g, tg_gemm_problem q, const
   for (int b = 0; b <= beta && !r->refused && !r->object_refused; b++) q.beta = b, add_or_plain(r, g, &q, choice);
 }
 
-static tg_gemm_problem problem_of(const tg_gemm *g, const tg_kit_part *part) {
-  tg_gemm_problem q = g->problem;
-  q.m = part->size[0], q.n = part->size[1], q.k = part->size[2];
-  return q;
-}
-
 static void add_part(replay_code *r, const tg_gemm *g, const tg_kit_part *part) {
-  tg_gemm_problem q = problem_of(g, part);
+  tg_gemm_problem q = tg_gemm_of_part(g, part);
   if (part->strips.n < 2) {
     add_cases(r, g, q, &part->choice);
     return;
@@ -183,7 +177,7 @@ static bool add_sketch(replay_code *r, const tg_gemm_desc *d, const char *sketch
   tg_gemm g;
   if (!lay_out(r, d, &g)) return true;
   const tg_kit_part *part = &g.part[g.parts_n - 1];
-  tg_gemm_problem q = problem_of(&g, part);
+  tg_gemm_problem q = tg_gemm_of_part(&g, part);
   tg_kit_choice choice;
   tg_gemm_def def[GEMM_SKETCHES];
   const tg_kernel_def *defs[GEMM_SKETCHES];

@@ -50,7 +50,7 @@
 extern "C" {
 #endif
 
-enum { TG_GEMM_ARGS = 8 };
+enum { TG_GEMM_ARGS = 8, TG_GEMM_LIKELY = 6 };
 
 enum {                          /* tg_gemm_desc.flags */
   TG_GEMM_NO_COMPILE = 1,       /* TG_MISS if a kernel is not in the cache, instead of a pause to compile it */
@@ -126,6 +126,9 @@ typedef struct tg_gemm_desc {   /* zero means default; fields are only ever appe
    * a schedule for it. All operands of calls, alpha, beta and arguments of the epilogue too, are memory of the device
    * (tg/device.h). NULL: the host's CPU */
   tg_device *device;
+  /* a call that is to come, if sizes vary: m, n, k, and the leading dimensions of A, B, C (0: dense). Kernels are
+   * compared for this call, too. 0: none is known */
+  int64_t likely[TG_GEMM_LIKELY];
 } tg_gemm_desc;
 
 typedef struct tg_gemm_call {   /* zero means default; fields are only ever appended */

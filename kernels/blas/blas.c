@@ -28,7 +28,13 @@ typedef tg_blas_product product;
 
 /* ---- the process's state ---- */
 
-enum { ROW_CLASSES = 5, TERM_CLASSES = 4, CLASSES = 2 * 2 * 2 * 2 * 2 * ROW_CLASSES * ROW_CLASSES * TERM_CLASSES };
+/* ROW_CLASSES: of rows, and of columns. Small products have classes of their own, without any of terms. */
+enum {
+  ROW_CLASSES = 3,
+  TERM_CLASSES = 3,
+  SIZE_CLASSES = (1 + TERM_CLASSES) * ROW_CLASSES * ROW_CLASSES,
+  CLASSES = 2 * 2 * 2 * 2 * 2 * SIZE_CLASSES
+};
 
 /* The functions of tg: LINKED is the tg without compiler in this library, OPENED the tg with LLVM in the second one. */
 typedef struct {
@@ -157,13 +163,17 @@ static void *workspace_of(size_t bytes, bool *own) {
 
 /* ---- classes ---- */
 
-/* up to MIDDLE rows the remainders of tiles take a noticeable part of the time; up to SHORT terms a panel has all */
-enum { SMALL = 128, MIDDLE = 512, SHORT = 1024, LONG = 1 << 16 };
-static const tg_dim row_class[ROW_CLASSES] = {{1, 0}, {2, 16}, {17, SMALL}, {SMALL + 1, MIDDLE}, {MIDDLE + 1, INT_MAX}},
-                    term_class[TERM_CLASSES] = {{1, SMALL}, {SMALL + 1, SHORT}, {SHORT + 1, LONG}, {LONG + 1, INT_MAX}};
+/* A product is small if none of its sizes is above SMALL: then the plan of its class is one kernel. Other plans divide
+ * the sizes of their class by themselves. Up to SMALL terms, copies of all terms of a tile's columns are possible, and
+ * up to LONG terms those of FEW rows. */
+enum { FEW = 16, SMALL = 128, LONG = 1 << 16 };
+static const tg_dim small_rows[ROW_CLASSES] = {{1, 0}, {2, FEW}, {FEW + 1, SMALL}},
+                    rows[ROW_CLASSES] = {{1, 0}, {2, FEW}, {FEW + 1, INT_MAX}},
+                    term_class[TERM_CLASSES] = {{1, SMALL}, {SMALL + 1, LONG}, {LONG + 1, INT_MAX}};
 
-static inline int class_of_rows(int64_t n) { return (n > 1) + (n > 16) + (n > SMALL) + (n > MIDDLE); }
-static inline int class_of_terms(int64_t k) { return (k > SMALL) + (k > SHORT) + (k > LONG); }
+static inline bool is_small(const product *p) { return p->m <= SMALL && p->n <= SMALL && p->k <= SMALL; }
+static inline int class_of_rows(int64_t n) { return (n > 1) + (n > FEW); }
+static inline int class_of_terms(int64_t k) { return (k > SMALL) + (k > LONG); }
 
 /* By bits: a comparison of numbers would raise FE_INVALID for a signaling NaN. */
 static inline bool is_one(const product *p, const void *x) {
@@ -179,9 +189,10 @@ typedef struct { int at; bool scaled, update; } class;
 static inline class class_of(const product *p) {
   bool scaled = !is_one(p, p->alpha), update = !is_zero(p, p->beta);
   int kind = p->wide | p->ta << 1 | p->tb << 2 | scaled << 3 | update << 4;
-  int rows = class_of_rows(p->m), columns = class_of_rows(p->n);
-  return (class){((kind * ROW_CLASSES + rows) * ROW_CLASSES + columns) * TERM_CLASSES + class_of_terms(p->k), scaled,
-                 update};
+  bool small = is_small(p);
+  int terms = small ? 0 : 1 + class_of_terms(p->k),
+      size = (terms * ROW_CLASSES + class_of_rows(p->m)) * ROW_CLASSES + class_of_rows(p->n);
+  return (class){kind * SIZE_CLASSES + size, scaled, update};
 }
 
 /* A plan, and the engine that made it. */
@@ -211,19 +222,21 @@ static void take_code(const engine *by, const tg_gemm *plan, int at) {
 }
 
 static chosen make_plan(const product *p, class c) {
+  bool small = is_small(p);
+  const tg_dim *of = small ? small_rows : rows;
   tg_gemm_desc d = {.a = p->wide ? TG_F64 : TG_F32,
                     .a_major = p->ta ? TG_ROW_MAJOR : TG_COLUMN_MAJOR,
                     .b_major = p->tb ? TG_ROW_MAJOR : TG_COLUMN_MAJOR,
                     .c_major = TG_COLUMN_MAJOR,
                     .alpha = c.scaled,
                     .beta = c.update,
-                    .m = row_class[class_of_rows(p->m)],
-                    .n = row_class[class_of_rows(p->n)],
+                    .m = of[class_of_rows(p->m)],
+                    .n = of[class_of_rows(p->n)],
                     .k = term_class[class_of_terms(p->k)],
                     .threads = state.threads ? state.threads : -1,
+                    .likely = {p->m, p->n, p->k, p->lda, p->ldb, p->ldc},
                     .flags = TG_GEMM_OVERLAP_UNCHECKED | TG_GEMM_NOT_ZERO};
   int at = c.at;
-  bool small = p->m <= SMALL && p->n <= SMALL && p->k <= SMALL;
   if (small) d.threads = 1, d.flags |= TG_GEMM_ONE_KERNEL;   /* its bare code serves the class */
   pthread_mutex_lock(&state.lock);
   chosen found = find(at);

@@ -15,7 +15,7 @@ tg_status tg_gemm_space_of(tg_context *c, const tg_gemm_desc *d, int64_t m, int6
   tg_gemm_problem q = g->problem;
   m = q.m.lo == q.m.hi && !m ? q.m.lo : m, n = q.n.lo == q.n.hi && !n ? q.n.lo : n,
   k = q.k.lo == q.k.hi && !k ? q.k.lo : k;
-  const tg_kit_part *part = tg_kit_part_for(g->part, g->parts_n, (int64_t[]){m, n, k}, 3);
+  const tg_kit_part *part = tg_kit_part_for(g->part, g->parts_n, (int64_t[]){m, n, k, 0}, GEMM_SIZES);
   if (!part || m < 1 || n < 1 || k < 1) {
     snprintf(message, sizeof message, "tg_gemm_tune: no plan of this descriptor serves %lld x %lld x %lld",
              (long long)m, (long long)n, (long long)k);
@@ -25,7 +25,7 @@ tg_status tg_gemm_space_of(tg_context *c, const tg_gemm_desc *d, int64_t m, int6
     return tg_context_fail(
         c, TG_EINVAL,
         "tg_gemm_tune: products with B packed ahead, or with strides that each call gives, are not tuned");
-  q.m = part->size[0], q.n = part->size[1], q.k = part->size[2];
+  q = tg_gemm_of_part(g, part);
   out->strips = part->strips.n > 1 ? part->strips.n : 0;
   memcpy(out->size, (int64_t[]){m, n, k}, sizeof out->size);
   if (out->strips) { /* a kernel computes one strip; all strips but the last have the same size */
@@ -35,7 +35,7 @@ tg_status tg_gemm_space_of(tg_context *c, const tg_gemm_desc *d, int64_t m, int6
   out->problem = q;
   out->choice = &part->choice;
   out->bindings_n = tg_gemm_bind(g, &q, out->binding);
-  out->params_n = tg_gemm_params(&q, (int64_t[]){m, n, k}, out->binding, out->bindings_n, out->params);
+  out->params_n = tg_gemm_params(&q, (int64_t[]){m, n, k}, NULL, out->binding, out->bindings_n, out->params);
   out->defs_n = tg_gemm_sketches_for(g, &out->problem, &part->choice, out->def, out->defs);
   return TG_OK;
 }

@@ -263,24 +263,29 @@ double tg_gemm_bound_dwords(const view *v, const tg_kit_choice *c) {
 
 static double bytes_of(tg_type t) { return fmax(1, (double)tg_type_bytes(t)); }
 
-/* One size to judge a range by: its geometric middle, of what is at most SPAN times its lower end. */
-int64_t tg_gemm_middle(tg_kit_dim d) {
-  enum { SPAN = 8, FLOOR = 16 };
-  int64_t lo = d.lo > 1 ? d.lo : 1, hi = smaller(d.hi, SPAN * (lo > FLOOR ? lo : FLOOR));
-  return d.lo == d.hi ? d.lo : (int64_t)(sqrt((double)lo * (double)(hi > lo ? hi : lo)) + 0.5);
+int64_t tg_gemm_end(const tg_gemm_problem *p, const tg_target *t, tg_kit_dim d) {
+  double last = t->l3 ? (double)t->l3 : 8 << 20;
+  int64_t side = (int64_t)sqrt(last / tg_type_bytes(p->acc)), hi = smaller(d.hi, side);
+  return hi > d.lo ? hi : d.lo;
 }
 
-void tg_gemm_look(const tg_gemm_problem *p, const tg_target *t, bool thin, view *v) {
+int64_t tg_gemm_middle(const tg_gemm_problem *p, const tg_target *t, tg_kit_dim d) {
+  double lo = d.lo > 1 ? (double)d.lo : 1;
+  return d.lo == d.hi ? d.lo : (int64_t)(sqrt(lo * (double)tg_gemm_end(p, t, d)) + 0.5);
+}
+
+void tg_gemm_look(const tg_gemm_problem *p, const tg_target *t, const int64_t at[3], bool thin, view *v) {
   tg_gemm_roles o = thin ? tg_gemm_thin_roles_of(p) : tg_gemm_roles_of(p);
   tg_type row = o.row == 'A' ? p->a : p->b, column = o.column == 'A' ? p->a : p->b;
-  int64_t m = tg_gemm_middle(p->m), n = tg_gemm_middle(p->n), lanes = t->vector_bytes / tg_type_bytes(p->acc);
+  int64_t m = at ? at[0] : tg_gemm_middle(p, t, p->m), n = at ? at[1] : tg_gemm_middle(p, t, p->n),
+          lanes = t->vector_bytes / tg_type_bytes(p->acc);
   *v = (view){.p = p,
               .t = t,
               .m = &t->machine,
               .o = o,
               .rows = o.r == 'i' ? m : n,
               .columns = o.r == 'i' ? n : m,
-              .terms = tg_gemm_middle(p->k),
+              .terms = at ? at[2] : tg_gemm_middle(p, t, p->k),
               .size = tg_type_bytes(p->acc),
               .lanes = lanes < 1 ? 1 : smaller(lanes, 16),
               .row_size = bytes_of(row),

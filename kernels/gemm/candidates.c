@@ -15,14 +15,15 @@ static const tg_kit_axis axes[] = {
 
 enum { KEY = 640 };
 
-/* Which of the candidates computes the problem fastest, as text: all that prices depend on. */
+/* Which of the candidates computes the problem fastest, as text: all that prices depend on, but a call that is likely:
+ * so a plan that was made for one is found for another. */
 static void put_question(const tg_gemm *g, const tg_gemm_problem *whole, const tg_gemm_problem *q, uint32_t threads,
-                         char out[KEY]) {
+                         uint32_t regions, char out[KEY]) {
   const int64_t value[] = {q->a,      q->b,      q->c,       q->acc,     q->a_major,  q->b_major, q->c_major, q->a_step,
                            q->b_step, q->c_step, q->m.lo,    q->m.hi,    q->n.lo,     q->n.hi,    q->k.lo,    q->k.hi,
                            whole->m.lo, whole->m.hi, whole->n.lo, whole->n.hi, g->ld[0].lo, g->ld[1].lo, g->ld[2].lo,
                            q->alpha,  q->beta,   q->flush,   q->panel,   q->bits,     q->group,   q->scale,   q->zero,
-                           q->group_major, q->batch.hi, threads};
+                           q->group_major, q->batch.hi, threads, regions};
   uint64_t epilogue = q->epilogue ? tg_hash(q->epilogue, strlen(q->epilogue), 0) : 0;
   for (uint32_t i = 0; i < q->arguments_n; i++)
     epilogue = tg_mix(epilogue, (uint64_t)q->argument[i].type << 8 | q->argument[i].per);
@@ -33,47 +34,167 @@ static void put_question(const tg_gemm *g, const tg_gemm_problem *whole, const t
 
 /* On the heap: threads of callers may have small stacks. */
 typedef struct {
-  tg_gemm_points points;
+  const tg_gemm *g;
+  const tg_gemm_problem *q;
+  tg_gemm_points points[TG_KIT_PRICED];   /* by launch */
   tg_gemm_def def[TG_KIT_CANDIDATES];
   tg_kit_candidate candidate[TG_KIT_CANDIDATES];
   tg_binding binding[GEMM_VALUES];
-  int64_t params[GEMM_VALUES];
+  tg_kit_priced launch[TG_KIT_PRICED];
+  tg_kit_region region[TG_KIT_REGIONS];
+  uint32_t candidates, bindings, launches;
   char key[KEY];
 } choosing;
 
-static void choose(choosing *r, const tg_gemm *g, const tg_gemm_problem *whole, const tg_gemm_problem *q,
-                   uint32_t threads, tg_kit_choice *out) {
-  enum { PRICES = 8 };
-  tg_context *c = g->plan.context;
-  tg_gemm_propose(q, &c->target, threads, NULL, &r->points);
-  uint32_t n = r->points.n, bindings = tg_gemm_bind(g, q, r->binding);
-  for (uint32_t i = 0; i < n; i++) {
-    tg_gemm_kernel_of(q, r->points.point[i].choice.sketch, &r->def[i]);
-    r->candidate[i] = (tg_kit_candidate){&r->def[i].def, r->points.point[i].choice};
+/* ---- launches ---- */
+
+/* of: m, n, k. */
+static void add_launch(choosing *w, const int64_t of[3], const int64_t ld[3]) {
+  uint32_t row = w->q->c_major == TG_GEMM_COLUMN;
+  const tg_type type = row ? w->q->b : w->q->a;
+  tg_kit_priced *l = &w->launch[w->launches++];
+  int64_t line[3];
+  tg_gemm_lines(w->q, of, line);
+  memcpy(l->size, of, 3 * sizeof *of);
+  l->size[GEMM_ALIASED] =
+      w->g->way && (w->g->ld[row].lo ? w->g->ld[row].lo : ld && ld[row] ? ld[row] : line[row]) *
+                           (int64_t)tg_type_bytes(type) % w->g->way == 0;
+  tg_gemm_params(w->q, of, ld, w->binding, w->bindings, l->params);
+}
+
+/* Dense lines, an odd number of cache lines long: of these none meet in one set. apart: the rows' operand's are a
+ * multiple of its cache's way apart. */
+static void add_spread(choosing *w, const int64_t of[3], bool apart) {
+  const tg_gemm_problem *q = w->q;
+  const tg_type type[] = {q->a, q->b, q->c};
+  int64_t ld[3];
+  tg_gemm_lines(q, of, ld);
+  for (uint32_t i = 0; i < 3; i++) {
+    int64_t bytes = (int64_t)tg_type_bytes(type[i]), line = w->g->plan.context->target.machine.line / bytes;
+    bool aliased = apart && i == (q->c_major == TG_GEMM_COLUMN);
+    int64_t to = aliased ? w->g->way / bytes : line > 1 ? line : 1;
+    ld[i] = (ld[i] + to - 1) / to;
+    ld[i] = (aliased ? ld[i] : ld[i] | 1) * to;
   }
-  const int64_t size[] = {tg_gemm_middle(whole->m), tg_gemm_middle(whole->n), tg_gemm_middle(whole->k)};
-  tg_gemm_params(q, size, r->binding, bindings, r->params);
-  put_question(g, whole, q, threads, r->key);
-  const tg_kit_question question = {.key = r->key,
-                                    .candidate = r->candidate,
-                                    .candidates_n = n,
+  add_launch(w, of, ld);
+}
+
+/* Sizes that vary: the middle of all; of one range its ends; of two the four corners; of three every other of the eight
+ * corners, so that each range has both of its ends twice, beside all ends of the others. */
+static void add_launches(choosing *w) {
+  const tg_target *t = &w->g->plan.context->target;
+  const tg_gemm_problem *q = w->q;
+  const tg_kit_dim dim[] = {q->m, q->n, q->k};
+  int64_t middle[3], lo[3], hi[3], range[3];
+  uint32_t n = 0, row = q->c_major == TG_GEMM_COLUMN;
+  for (uint32_t i = 0; i < 3; i++) {
+    middle[i] = tg_gemm_middle(q, t, dim[i]), lo[i] = dim[i].lo, hi[i] = tg_gemm_end(q, t, dim[i]);
+    if (lo[i] < hi[i]) range[n++] = i;
+  }
+  add_spread(w, middle, false);
+  for (uint32_t corner = 0; n && corner < 1u << n; corner++) {
+    int64_t of[3];
+    if (n == 3 && __builtin_parity(corner) == 0) continue;
+    memcpy(of, middle, sizeof of);
+    for (uint32_t i = 0; i < n; i++) of[range[i]] = corner >> i & 1 ? hi[range[i]] : lo[range[i]];
+    add_spread(w, of, false);
+  }
+  if (w->g->way && !w->g->ld[row].lo && (row ? q->b_major : q->a_major) != TG_GEMM_STRIDES) add_spread(w, middle, true);
+  if (!w->g->likely[0]) return;
+  for (uint32_t i = 0; i < 3; i++)
+    if (!tg_kit_has(dim[i], w->g->likely[i])) return;
+  add_launch(w, w->g->likely, w->g->likely + 3);
+}
+
+/* ---- candidates ---- */
+
+static void add_candidate(choosing *w, const tg_gemm_point *p) {
+  for (uint32_t i = 0; i < w->candidates; i++)
+    if (tg_kit_same_choice(&w->candidate[i].choice, &p->choice)) return;
+  tg_gemm_def *def = &w->def[w->candidates];
+  tg_gemm_kernel_of(w->q, p->choice.sketch, def);
+  w->candidate[w->candidates++] = (tg_kit_candidate){&def->def, p->choice};
+}
+
+/* Of each launch the points with the least bounds, in turns. */
+static void add_candidates(choosing *w, uint32_t threads, bool open) {
+  uint32_t most = open ? TG_GEMM_OPEN_POINTS : TG_GEMM_POINTS + 1;
+  for (uint32_t l = 0; l < w->launches; l++)
+    tg_gemm_propose(w->q, &w->g->plan.context->target, open ? w->launch[l].size : NULL, threads, NULL, &w->points[l]);
+  for (uint32_t i = 0; i < TG_COUNT(w->points[0].point); i++)
+    for (uint32_t l = 0; l < w->launches && w->candidates < most; l++)
+      if (i < w->points[l].n) add_candidate(w, &w->points[l].point[i]);
+}
+
+/* ---- the choice ---- */
+
+static uint32_t choose(choosing *w, const tg_gemm_problem *whole, uint32_t threads, uint32_t regions) {
+  enum { PRICES = 8 };
+  const tg_gemm *g = w->g;
+  const tg_gemm_problem *q = w->q;
+  const int64_t middle[] = {tg_gemm_middle(whole, &g->plan.context->target, whole->m),
+                            tg_gemm_middle(whole, &g->plan.context->target, whole->n),
+                            tg_gemm_middle(whole, &g->plan.context->target, whole->k)};
+  w->bindings = tg_gemm_bind(g, q, w->binding);
+  if (regions) add_launches(w);
+  else add_launch(w, middle, NULL);
+  add_candidates(w, threads, regions);
+  put_question(g, whole, q, threads, regions, w->key);
+  const tg_kit_question question = {.key = w->key,
+                                    .candidate = w->candidate,
+                                    .candidates_n = w->candidates,
                                     .axis = axes,
                                     .axes_n = TG_COUNT(axes),
                                     .prices = PRICES,
-                                    .binding = r->binding,
-                                    .bindings_n = bindings,
-                                    .params = r->params,
+                                    .binding = w->binding,
+                                    .bindings_n = w->bindings,
+                                    .launch = w->launch,
+                                    .launches_n = w->launches,
+                                    .whole = {q->m, q->n, q->k, {0, 1}},
+                                    .regions = regions,
                                     .user = (void *)(uintptr_t)q,
                                     .threads = threads,
                                     .kept_only = g->flags & TG_GEMM_NO_COMPILE};
-  tg_kit_choose(c, &question, out);
+  return tg_kit_choose(g->plan.context, &question, w->region);
+}
+
+static choosing *begin(const tg_gemm *g, const tg_gemm_problem *q) {
+  const tg_allocator *a = &g->plan.context->env.allocator;
+  choosing *w = a->alloc(a->user, sizeof *w);
+  if (w) memset(w, 0, sizeof *w), w->g = g, w->q = q;
+  return w;
+}
+
+static void end(choosing *w) {
+  const tg_allocator *a = &w->g->plan.context->env.allocator;
+  a->free(a->user, w, sizeof *w);
 }
 
 void tg_gemm_choose_kernel(const tg_gemm *g, const tg_gemm_problem *whole, const tg_gemm_problem *q, uint32_t threads,
                            tg_kit_choice *out) {
-  const tg_allocator *a = &g->plan.context->env.allocator;
-  choosing *r = a->alloc(a->user, sizeof *r);
-  if (r) choose(r, g, whole, q, threads, out);
-  else tg_gemm_choose(q, &g->plan.context->target, threads, out);
-  if (r) a->free(a->user, r, sizeof *r);
+  choosing *w = begin(g, q);
+  if (!w) {
+    tg_gemm_choose(q, &g->plan.context->target, threads, out);
+    return;
+  }
+  choose(w, whole, threads, 0);
+  *out = w->region[0].choice;
+  end(w);
+}
+
+uint32_t tg_gemm_choose_parts(const tg_gemm *g, const tg_gemm_problem *q, tg_kit_part *out) {
+  uint32_t n = 1;
+  choosing *w = begin(g, q);
+  out[0] = (tg_kit_part){.size = {q->m, q->n, q->k, {0, 1}}, .strips = {.n = 1}};
+  if (!w) {
+    tg_gemm_choose(q, &g->plan.context->target, g->plan.most, &out[0].choice);
+    return n;
+  }
+  n = choose(w, q, g->plan.most, g->flags & TG_GEMM_ONE_KERNEL ? 1 : TG_KIT_REGIONS);
+  for (uint32_t i = 0; i < n; i++) {
+    out[i] = (tg_kit_part){.choice = w->region[i].choice, .strips = {.n = 1}};
+    memcpy(out[i].size, w->region[i].size, sizeof out[i].size);
+  }
+  end(w);
+  return n;
 }

@@ -254,12 +254,19 @@ static int64_t line_of(uint8_t major, int64_t step, int64_t rows, int64_t column
   return (major == TG_GEMM_COLUMN ? rows : columns) * (step > 1 ? step : 1);
 }
 
-uint32_t tg_gemm_params(const tg_gemm_problem *q, const int64_t size[3], const tg_binding *b, uint32_t bindings_n,
-                        int64_t *params) {
-  int64_t m = size[0], n = size[1], k = size[2], ldb = line_of(q->b_major, q->b_step, k, n),
-          groups = q->group ? (k + q->group - 1) / q->group : 1;
-  const int64_t value[] = {m, n, k, line_of(q->a_major, q->a_step, m, k), q->bits == 4 ? (ldb + 1) / 2 : ldb,
-                           line_of(q->c_major, q->c_step, m, n)};
+void tg_gemm_lines(const tg_gemm_problem *q, const int64_t size[3], int64_t ld[3]) {
+  int64_t m = size[0], n = size[1], k = size[2];
+  ld[0] = line_of(q->a_major, q->a_step, m, k), ld[1] = line_of(q->b_major, q->b_step, k, n);
+  ld[2] = line_of(q->c_major, q->c_step, m, n);
+}
+
+uint32_t tg_gemm_params(const tg_gemm_problem *q, const int64_t size[3], const int64_t given[3], const tg_binding *b,
+                        uint32_t bindings_n, int64_t *params) {
+  int64_t n = size[1], groups = q->group ? (size[2] + q->group - 1) / q->group : 1, ld[3];
+  tg_gemm_lines(q, size, ld);
+  for (uint32_t i = 0; given && i < TG_COUNT(ld); i++)
+    if (given[i]) ld[i] = given[i];
+  const int64_t value[] = {size[0], n, size[2], ld[0], q->bits == 4 ? (ld[1] + 1) / 2 : ld[1], ld[2]};
   uint32_t out = 0;
   for (uint32_t i = 0; i < bindings_n; i++)
     /* after the three leading dimensions: those of arguments per element, then that of the groups */
@@ -291,38 +298,29 @@ static void choose(const tg_gemm *g, const tg_gemm_problem *q, bool open_rows, t
  * the range has; so with a wide range of rows, calls with few rows would prefetch too few lines. */
 static bool asks_ahead(const tg_kit_choice *c) { return tg_kit_knob_of(c, "NEXT", 0) || tg_kit_knob_of(c, "AHEAD", 0); }
 
-/* A range of rows is divided at sizes where another sketch may be better, and neighbouring parts with the same choice
- * are joined again. A range of columns likewise if the rows are fixed. If columns and terms are fixed, as for weights,
- * each of the smallest numbers of rows has a kernel of its own, with one tile for all rows, so that the large operand
- * is read only once. Sizes of 0 have no part. */
-static void cut(tg_gemm *g) {
+/* One range alone, of rows or of columns, is divided at sizes where another sketch may be better, and neighbouring parts
+ * with the same choice are joined again: each of the smallest numbers of rows has a kernel of its own, with one tile for
+ * all rows, so that the large operand, such as weights, is read only once. */
+static void cut(tg_gemm *g, const tg_gemm_problem *all) {
   enum { SMALL = 64, MANY = 4096 };
-  static const int64_t few[] = {1, 4, 16, 64, 256},
-                       many[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 24, 32, 64, 128, 191};
-  _Static_assert(TG_COUNT(many) < GEMM_PARTS && TG_COUNT(few) < GEMM_PARTS, "a part behind the last end");
-  tg_gemm_problem q = g->problem;
-  tg_kit_dim *const dims[] = {&q.m, &q.n, &q.k};
-  for (uint32_t i = 0; i < TG_COUNT(dims); i++) {
-    if (!dims[i]->hi) return;
-    if (!dims[i]->lo) dims[i]->lo = 1;
-  }
+  static const int64_t ends[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 24, 32, 64, 128, 191};
+  _Static_assert(TG_COUNT(ends) < GEMM_PARTS, "a part behind the last end");
+  tg_gemm_problem q = *all;
   bool rows = q.m.lo < q.m.hi, invariant = g->flags & TG_GEMM_BATCH_INVARIANT,
        one = invariant || g->flags & TG_GEMM_ONE_KERNEL;
-  tg_kit_dim whole = rows ? q.m : q.n, other = rows ? q.n : q.m;
-  bool fixed = other.lo == other.hi && q.k.lo == q.k.hi;
-  const int64_t *ends = fixed ? many : few;
-  uint32_t n = fixed ? TG_COUNT(many) : TG_COUNT(few);
+  tg_kit_dim whole = rows ? q.m : q.n;
   int64_t from = whole.lo;
-  for (uint32_t i = 0; i <= n && from <= whole.hi; i++) {
-    int64_t to = i < n && ends[i] < whole.hi && !one ? ends[i] : whole.hi;
+  for (uint32_t i = 0; i <= TG_COUNT(ends) && from <= whole.hi; i++) {
+    int64_t to = i < TG_COUNT(ends) && ends[i] < whole.hi && !one ? ends[i] : whole.hi;
     if (to < from) continue;
     tg_gemm_problem part = q;
     *(rows ? &part.m : &part.n) = (tg_kit_dim){from, to};
-    tg_kit_part next = {.size = {part.m, part.n, part.k}}, *last = g->parts_n ? &g->part[g->parts_n - 1] : NULL;
+    tg_kit_part next = {.size = {part.m, part.n, part.k, {0, 1}}},
+                *last = g->parts_n ? &g->part[g->parts_n - 1] : NULL;
     /* choose for the largest size of the part, which suits most of it; made even, except for gemm_dot, whose tiles
      * have one size */
     int64_t last_rows = from < to && !tg_gemm_thin_roles_of(&part).column_k ? to + to % 2 : to;
-    if (rows && fixed && !one) part.m.lo = part.m.hi = last_rows < MANY ? last_rows : MANY;
+    if (rows && !one) part.m.lo = part.m.hi = last_rows < MANY ? last_rows : MANY;
     /* the blocks of terms, and so the bits, must not depend on the plan's m: choose for a standard range of rows, a
      * smaller one for small products */
     if (invariant) part.m = (tg_kit_dim){1, part.m.hi <= SMALL ? SMALL : MANY};
@@ -330,9 +328,34 @@ static void cut(tg_gemm *g) {
     g->plan.strips |= next.strips.n > 1;
     /* parts of a range of rows can be joined even with strips, since these are strips of columns */
     tg_kit_add_part(g->part, &g->parts_n, &next, rows ? 0 : 1,
-                    !(rows && fixed && last && asks_ahead(&next.choice) && 2 * to > 3 * last->size[0].lo));
+                    !(rows && last && asks_ahead(&next.choice) && 2 * to > 3 * last->size[0].lo));
     from = to + 1;
   }
+}
+
+/* Ranges of several sizes are divided where prices tell to. Sizes of 0 have no part. */
+static void divide(tg_gemm *g) {
+  tg_gemm_problem q = g->problem;
+  tg_kit_dim *const dims[] = {&q.m, &q.n, &q.k};
+  uint32_t open = 0;
+  for (uint32_t i = 0; i < TG_COUNT(dims); i++) {
+    if (!dims[i]->hi) return;
+    if (!dims[i]->lo) dims[i]->lo = 1;
+    open += dims[i]->lo < dims[i]->hi;
+  }
+  g->open = (open > 1 || q.k.lo < q.k.hi) && !(g->flags & TG_GEMM_BATCH_INVARIANT);
+  if (g->open) g->parts_n = tg_gemm_choose_parts(g, &q, g->part);
+  else cut(g, &q);
+}
+
+tg_gemm_problem tg_gemm_of_part(const tg_gemm *g, const tg_kit_part *part) {
+  tg_gemm_problem q = g->problem;
+  tg_kit_dim *const dims[] = {&q.m, &q.n, &q.k};
+  for (uint32_t i = 0; i < TG_COUNT(dims); i++) {
+    if (!g->open) *dims[i] = part->size[i];
+    if (!dims[i]->lo) dims[i]->lo = 1;
+  }
+  return q;
 }
 
 static tg_status compile_cases(planning *p, tg_gemm_problem q, const tg_kit_choice *choice, tg_kit_kernel *out) {
@@ -346,8 +369,7 @@ static tg_status compile_cases(planning *p, tg_gemm_problem q, const tg_kit_choi
 }
 
 static tg_status compile_part(planning *p, tg_kit_part *part) {
-  tg_gemm_problem q = p->g->problem;
-  q.m = part->size[0], q.n = part->size[1], q.k = part->size[2];
+  tg_gemm_problem q = tg_gemm_of_part(p->g, part);
   if (part->strips.n < 2) return compile_cases(p, q, &part->choice, part->kernel);
   tg_gemm_problem first = tg_gemm_strip(&q, &part->strips, 0),
                   last = tg_gemm_strip(&q, &part->strips, part->strips.n - 1);
@@ -392,7 +414,7 @@ static void whole_part(tg_gemm *g) {
     if (!size[i].lo) size[i].lo = 1;
   }
   g->part[g->parts_n++] = (tg_kit_part){
-      .size = {size[0], size[1], size[2]}, .choice = {.sketch = tg_gemm_plain.kernel}, .strips = {.n = 1}};
+      .size = {size[0], size[1], size[2], {0, 1}}, .choice = {.sketch = tg_gemm_plain.kernel}, .strips = {.n = 1}};
 }
 
 static tg_status take_device(planning *p) {
@@ -411,10 +433,14 @@ static tg_status lay_out(planning *p) {
   tg_status s = read_descriptor(p);
   if (s != TG_OK) return s;
   g->flags = p->desc->flags;
+  memcpy(g->likely, p->desc->likely, sizeof g->likely);
   s = tg_kit_plan_open(&g->plan, g->plan.context, desc_name, p->desc->threads);
   if (s == TG_OK) s = take_device(p);
+  g->way = g->plan.context->target.machine.l1_ways > 0
+               ? (int64_t)((double)g->plan.context->target.l1 / g->plan.context->target.machine.l1_ways)
+               : 0;
   if (s == TG_OK && g->plan.device) whole_part(g);
-  else if (s == TG_OK) cut(g);
+  else if (s == TG_OK) divide(g);
   return s;
 }
 

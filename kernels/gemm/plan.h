@@ -36,7 +36,8 @@ _Static_assert((int)GEMM_OPERANDS <= (int)TG_KIT_OPERANDS && (int)GEMM_VALUES <=
                    (int)GEMM_CASES <= (int)TG_KIT_CASES,
                "more than a plan has room for");
 
-enum { GEMM_PARTS = 18 };
+/* A part's last size is 1 if the lines of the rows' operand are a multiple of `way` apart, else 0. */
+enum { GEMM_PARTS = 18, GEMM_ALIASED = 3, GEMM_SIZES };
 
 /* plan.c: the problem that a descriptor describes; or an error, with a message. */
 tg_status tg_gemm_problem_of(tg_context *c, const tg_gemm_desc *d, tg_gemm_problem *out);
@@ -49,9 +50,14 @@ struct tg_gemm {
   tg_gemm_problem problem;
   size_t packed;                         /* bytes of a packed B, where the problem has panels */
   tg_kit_dim ld[3];                     /* leading dimensions of A, B, C; lo 0: each call gives it */
+  /* of a call that comes: sizes, leading dimensions; 0: unknown */
+  int64_t likely[TG_GEMM_LIKELY];
+  /* bytes: lines of an operand that are a multiple of this apart meet in one set of L1 */
+  int64_t way;
+  bool open;                             /* kernels are for all sizes of the plan, not for those of their part alone */
   uint32_t flags, parts_n;
   tg_kit_kernel nothing[GEMM_CASES];     /* kernels for k = 0 or alpha = 0, which read neither A nor B */
-  tg_kit_part part[GEMM_PARTS];          /* their sizes are m, n, k */
+  tg_kit_part part[GEMM_PARTS];          /* their sizes: GEMM_M, GEMM_N, GEMM_K, GEMM_ALIASED */
 };
 
 /* plan.c, for tg_gemm_tune. tg_gemm_lay_out: makes a plan without kernels. tg_gemm_bind: writes the bindings that
@@ -60,17 +66,23 @@ struct tg_gemm {
 enum { GEMM_SKETCHES = 16 };
 tg_status tg_gemm_lay_out(tg_context *c, const tg_gemm_desc *d, tg_gemm *out);
 uint32_t tg_gemm_bind(const tg_gemm *g, const tg_gemm_problem *q, tg_binding *b);
-/* Values of a launch of these sizes, by ordinal, where lines of operands lie one behind another; returns their
- * number. */
-uint32_t tg_gemm_params(const tg_gemm_problem *q, const int64_t size[3], const tg_binding *b, uint32_t bindings_n,
-                        int64_t *params);
+/* Values of a launch of these sizes, by ordinal; returns their number. ld: leading dimensions of A, B, C; NULL, or 0:
+ * lines lie one behind another. */
+uint32_t tg_gemm_params(const tg_gemm_problem *q, const int64_t size[3], const int64_t ld[3], const tg_binding *b,
+                        uint32_t bindings_n, int64_t *params);
+/* The leading dimensions of dense operands of these sizes. */
+void tg_gemm_lines(const tg_gemm_problem *q, const int64_t size[3], int64_t ld[3]);
+/* What the kernels of a part compute. */
+tg_gemm_problem tg_gemm_of_part(const tg_gemm *g, const tg_kit_part *part);
 uint32_t tg_gemm_sketches_for(const tg_gemm *g, const tg_gemm_problem *q, const tg_kit_choice *choice, tg_gemm_def *def,
                               const tg_kernel_def **defs);
 
-/* candidates.c: the kernel for q, whole: the product that q is a strip of, or q itself. The cheapest candidate for one
- * thread by the cost model; for several, what tg_gemm_choose says. */
+/* candidates.c: the cheapest kernel for q by the cost model; whole: the product that q is a strip of, or q itself. */
 void tg_gemm_choose_kernel(const tg_gemm *g, const tg_gemm_problem *whole, const tg_gemm_problem *q, uint32_t threads,
                            tg_kit_choice *out);
+/* The cheapest kernels for sizes that are open until the call, as parts; returns their number, TG_KIT_REGIONS at
+ * most. */
+uint32_t tg_gemm_choose_parts(const tg_gemm *g, const tg_gemm_problem *q, tg_kit_part *out);
 
 /* tune.c: what tg_gemm_tune searches for a descriptor at given sizes: all sketches, that of the first choice first,
  * with their bindings, and the values of a launch. The struct has pointers into itself, so it must not be copied.

@@ -3,6 +3,7 @@
  * hold, with blocks as large as the caches, ordered by their bound (bound.c). What is left after that is priced by the
  * cost model (candidates.c). */
 #include <math.h>
+#include "dsl/uop.h"
 #include "gemm/sketch.h"
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -100,7 +101,7 @@ void tg_gemm_propose_panels(tg_gemm_points *to) {
   bool dwords = to->sketch->bound == tg_gemm_bound_dwords, both = to->sketch != &tg_gemm_panel;
   const int64_t *terms = both && !dwords ? tg_gemm_packed_kc : tg_gemm_panel_kc;
   tg_gemm_view v;
-  tg_gemm_look(p, to->t, false, &v);
+  tg_gemm_look(p, to->t, to->at, false, &v);
   for (int64_t vl = v.lanes; vl >= (dwords ? v.lanes : narrowest(&v, 2)); vl /= 2)
     for (int64_t nu = 1; nu <= 4; nu++)
       for (const int64_t *mr = tg_gemm_mr; *mr && *mr * nu + nu + 1 <= (int64_t)to->t->vector_registers; mr++) {
@@ -121,7 +122,7 @@ void tg_gemm_propose_panels(tg_gemm_points *to) {
 void tg_gemm_propose_tiles(tg_gemm_points *to) {
   enum { SIDE = 16, TERMS = 512, TASKS = 4 };
   tg_gemm_view v;
-  tg_gemm_look(to->p, to->t, false, &v);
+  tg_gemm_look(to->p, to->t, to->at, false, &v);
   int64_t tr = v.rows <= SIDE ? 1 : 2,
           tc = tr == 1              ? larger(1, smaller(4, up(v.columns, SIDE)))
                : v.columns <= SIDE ? 1
@@ -152,14 +153,18 @@ static int64_t unrolled(const tg_gemm_view *v, int64_t tile) {
   return n;
 }
 
+/* May a schedule copy all terms of so many lines, at the upper end of their range? */
+static bool may_copy(const tg_gemm_points *to, int64_t lines) { return lines <= TG_COPY_MOST / larger(1, to->p->k.hi); }
+
 void tg_gemm_propose_direct(tg_gemm_points *to) {
   enum { CHAINS = 4 };
   tg_gemm_view v;
-  tg_gemm_look(to->p, to->t, false, &v);
+  tg_gemm_look(to->p, to->t, to->at, false, &v);
   int64_t registers = to->t->vector_registers;
   for (int64_t vl = v.lanes; vl >= narrowest(&v, 4); vl /= 2)
     for (int64_t nu = 1; nu <= 4 && (nu == 1 || (nu - 1) * vl < v.columns); nu++)
       for (const int64_t *mr = tg_gemm_mr; *mr && *mr * nu + nu + 1 <= registers; mr++) {
+        if (v.o.column_k && !may_copy(to, nu * vl)) break;
         for (int64_t sums = 1; sums <= CHAINS && sums * *mr * nu + nu + 1 <= registers && sums <= v.terms; sums *= 2) {
           if (sums > 1 && !is_fixed(to->p->k)) break;
           tg_kit_choice c = begin(to);
@@ -185,7 +190,7 @@ static int64_t columns_of(const tg_gemm_points *to, const tg_gemm_view *v, int64
 void tg_gemm_propose_stream(tg_gemm_points *to) {
   static const int64_t terms[] = {4, 8, 16, 32, 64, 128, 256, 0}, uks[] = {1, 2, 4, 8, 0};
   tg_gemm_view v;
-  tg_gemm_look(to->p, to->t, true, &v);
+  tg_gemm_look(to->p, to->t, to->at, true, &v);
   for (int64_t vl = v.lanes; vl >= narrowest(&v, 2); vl /= 2)
     for (const int64_t *nu = sides; *nu && (*nu == 1 || *nu * vl < 2 * v.columns); nu++)
       for (const int64_t *mr = tg_gemm_mr; *mr && *mr * *nu + *nu + 1 <= (int64_t)to->t->vector_registers; mr++) {
@@ -203,7 +208,7 @@ void tg_gemm_propose_stream(tg_gemm_points *to) {
 
 void tg_gemm_propose_dot(tg_gemm_points *to) {
   tg_gemm_view v;
-  tg_gemm_look(to->p, to->t, true, &v);
+  tg_gemm_look(to->p, to->t, to->at, true, &v);
   int64_t registers = to->t->vector_registers;
   for (int64_t vl = v.lanes; vl >= narrowest(&v, 4); vl /= 2)
     for (const int64_t *nc = sides; *nc && (*nc == 1 || *nc <= v.columns); nc++)
@@ -211,6 +216,7 @@ void tg_gemm_propose_dot(tg_gemm_points *to) {
         for (int64_t b = 0; !b || tg_gemm_dot_kc[b - 1]; b++) {
           int64_t kc = b ? tg_gemm_dot_kc[b - 1] : 0;
           if (kc && kc >= v.terms) break;
+          if (!kc && !v.o.row_k && !may_copy(to, v.o.r == 'i' ? to->p->m.hi : to->p->n.hi)) continue;
           tg_kit_choice c = begin(to);
           put(&c, "VL", vl), put(&c, "NC", *nc), put(&c, "MR", *mr), put(&c, "NB", columns_of(to, &v, *nc));
           put(&c, "KC", kc), put(&c, "AHEAD", 0), put(&c, "TEAM", to->threads > 1 ? 2 : 0);
@@ -242,7 +248,7 @@ static tg_kit_choice tile_of(const tg_gemm_points *to, uint32_t panel) {
 void tg_gemm_propose_long(tg_gemm_points *to) {
   enum { TASKS = 4, MOST = 64 };
   tg_gemm_view v;
-  tg_gemm_look(to->p, to->t, false, &v);
+  tg_gemm_look(to->p, to->t, to->at, false, &v);
   tg_kit_choice t = tile_of(to, 0), c = begin(to);
   int64_t parts = 1;
   while (parts < TASKS * (int64_t)to->threads && parts < MOST) parts *= 2;
@@ -259,7 +265,7 @@ void tg_gemm_propose_grouped(tg_gemm_points *to) {
   enum { WORDS = 8, TASKS = 4 };
   const tg_gemm_problem *p = to->p;
   tg_gemm_view v;
-  tg_gemm_look(p, to->t, false, &v);
+  tg_gemm_look(p, to->t, to->at, false, &v);
   int64_t wide = larger(1, up(p->panel, v.lanes)), rows = p->m.hi, half = to->t->vector_registers / 2,
           np = listed(tg_gemm_side, larger(1, smaller(8, half / (2 * smaller(rows, 4) * wide)))),
           mr = listed(tg_gemm_mr, up(rows, up(rows, larger(1, half / (wide * np))))),
@@ -278,7 +284,7 @@ void tg_gemm_propose_weights(tg_gemm_points *to) {
   enum { BLOCK = 512, ROOM = 4 << 20, TASKS = 4 };
   const tg_gemm_problem *p = to->p;
   tg_gemm_view v;
-  tg_gemm_look(p, to->t, false, &v);
+  tg_gemm_look(p, to->t, to->at, false, &v);
   int64_t widest = v.lanes * (to->t->vector_registers < 32 ? 2 : 4);
   tg_kit_choice t = tile_of(to, is_fixed(p->n) && p->n.lo % widest == 0 ? (uint32_t)widest : 0), c = begin(to);
   int64_t nu = tg_kit_knob_of(&t, "NU", 1), mr = tg_kit_knob_of(&t, "MR", 1), panels = up(p->n.hi, nu * v.lanes),
@@ -354,10 +360,12 @@ static const tg_gemm_sketch *only(const tg_gemm_problem *p, const tg_target *t, 
 
 /* Does a sketch of floats suit the layouts? Thin ones have their vectors along the dimension that the large operand has
  * contiguous; the others would gather. */
-static bool suits(const tg_gemm_problem *p, const tg_gemm_sketch *s) {
-  enum { THIN = 160 /* most rows of a thin operand */, SMALL = 16 };
+static bool suits(const tg_gemm_points *to, const tg_gemm_sketch *s) {
+  enum { THIN = 160 /* most rows of a thin operand */ };
+  const tg_gemm_problem *p = to->p;
   tg_gemm_roles o = tg_gemm_roles_of(p), thin = tg_gemm_thin_roles_of(p);
-  bool is_thin = is_dense(p) && smaller(p->m.hi, p->n.hi) <= THIN;
+  bool is_thin =
+      is_dense(p) && smaller(to->at ? to->at[0] : p->m.hi, to->at ? to->at[1] : p->n.hi) <= THIN;
   if (s == &tg_gemm_panel)
     return (p->panel || is_dense(p)) && o.row_k && !o.row_any && (o.row == 'A' ? p->a : p->b) == p->acc;
   if (s == &tg_gemm_packed) return true;
@@ -372,42 +380,42 @@ static void propose(tg_gemm_points *to, const tg_gemm_sketch *s) {
   s->propose(to);
 }
 
-void tg_gemm_propose(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, const tg_gemm_sketch *sketch,
-                     tg_gemm_points *to) {
+void tg_gemm_propose(const tg_gemm_problem *p, const tg_target *t, const int64_t at[3], uint32_t threads,
+                     const tg_gemm_sketch *sketch, tg_gemm_points *to) {
   const tg_gemm_sketch *s = sketch ? sketch : only(p, t, threads);
-  *to = (tg_gemm_points){.p = p, .t = t, .threads = threads};
+  *to = (tg_gemm_points){.p = p, .t = t, .at = at, .threads = threads};
   if (s) {
     propose(to, s);
     return;
   }
   for (uint32_t i = 0; tg_gemm_sketches[i]; i++)
-    if (tg_gemm_sketches[i] != &tg_gemm_plain && suits(p, tg_gemm_sketches[i])) propose(to, tg_gemm_sketches[i]);
+    if (tg_gemm_sketches[i] != &tg_gemm_plain && suits(to, tg_gemm_sketches[i])) propose(to, tg_gemm_sketches[i]);
   /* the best of each sketch stay, and of the others those with the least bounds; the first is the least of all */
   for (uint32_t i = 1; i < to->n; i++)
     for (uint32_t k = i; k && to->point[k - 1].bound > to->point[k].bound; k--) {
       tg_gemm_point x = to->point[k];
       to->point[k] = to->point[k - 1], to->point[k - 1] = x;
     }
-  uint32_t most = TG_GEMM_POINTS - suits(p, &tg_gemm_plain);
+  uint32_t most = TG_GEMM_POINTS - suits(to, &tg_gemm_plain);
   for (uint32_t i = to->n; i-- > 1 && to->n > most;) {
     bool only_one = true;
     for (uint32_t k = 0; k < i && only_one; k++) only_one = to->point[k].sketch != to->point[i].sketch;
     if (only_one) continue;
     memmove(&to->point[i], &to->point[i + 1], (--to->n - i) * sizeof to->point[i]);
   }
-  if (suits(p, &tg_gemm_plain)) propose(to, &tg_gemm_plain);
+  if (suits(to, &tg_gemm_plain)) propose(to, &tg_gemm_plain);
 }
 
 void tg_gemm_choose_knobs(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, const tg_gemm_sketch *s,
                           tg_kit_choice *out) {
   tg_gemm_points to;
-  tg_gemm_propose(p, t, threads, s, &to);
+  tg_gemm_propose(p, t, NULL, threads, s, &to);
   *out = to.n ? to.point[0].choice : (tg_kit_choice){.sketch = s->kernel};
 }
 
 static double least_of(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, tg_kit_choice *out) {
   tg_gemm_points to;
-  tg_gemm_propose(p, t, threads, NULL, &to);
+  tg_gemm_propose(p, t, NULL, threads, NULL, &to);
   *out = to.n ? to.point[0].choice : (tg_kit_choice){.sketch = tg_gemm_plain.kernel};
   return to.n ? to.point[0].bound : 0;
 }

@@ -294,8 +294,17 @@ static void take_kernel(const run *r, const tg_kit_kernel *k, int64_t m, int64_t
     if (k->value[i] < 2) out->values[i] = k->value[i] ? n : m;
 }
 
+/* Do the lines of the rows' operand meet in one set of L1? */
+static bool is_aliased(const run *r) {
+  uint32_t x = r->g->problem.c_major == TG_GEMM_COLUMN;
+  int64_t bytes = r->value[GEMM_ROW_STEP + x] * r->at[x].size;
+  return r->g->open && bytes && bytes % r->g->way == 0;
+}
+
 static void get_ready(const run *r, int64_t m, int64_t n, ready *out) {
-  const tg_kit_part *part = r->nothing ? NULL : tg_kit_part_for(r->g->part, r->g->parts_n, (int64_t[]){m, n}, 2);
+  const tg_kit_part *part =
+      r->nothing ? NULL
+                 : tg_kit_part_for(r->g->part, r->g->parts_n, (int64_t[]){m, n, r->k, is_aliased(r)}, GEMM_SIZES);
   out->strips = part && part->strips.n > 1 ? part : NULL;
   out->m = m, out->n = n;
   if (!out->strips) take_kernel(r, part ? &part->kernel[r->update] : &r->g->nothing[r->update], m, n, out);

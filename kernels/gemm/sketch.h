@@ -59,7 +59,7 @@ tg_gemm_roles tg_gemm_thin_roles_of(const tg_gemm_problem *p);   /* rows: the sm
 
 /* ---- the first choice ---- */
 
-/* A problem as bounds see it. Of sizes that vary one in the middle is taken (tg_gemm_middle). */
+/* A problem as bounds see it, at given sizes. */
 struct tg_gemm_view {
   const tg_gemm_problem *p;
   const tg_target *t;
@@ -70,23 +70,29 @@ struct tg_gemm_view {
   bool row_converted, column_converted, reads_c, known /* all sizes */;
   double l1, l2, l3;
 };
-int64_t tg_gemm_middle(tg_kit_dim d);
-void tg_gemm_look(const tg_gemm_problem *p, const tg_target *t, bool thin, tg_gemm_view *out);
+/* Sizes that a range is judged by. end: its upper end, but of a range that reaches far the side of a square that fills
+ * the last cache, behind which little changes, or the lower end. middle: the geometric middle from the lower end to
+ * there. */
+int64_t tg_gemm_end(const tg_gemm_problem *p, const tg_target *t, tg_kit_dim d);
+int64_t tg_gemm_middle(const tg_gemm_problem *p, const tg_target *t, tg_kit_dim d);
+/* at: m, n, k; NULL: the middle of each. */
+void tg_gemm_look(const tg_gemm_problem *p, const tg_target *t, const int64_t at[3], bool thin, tg_gemm_view *out);
 
-/* Points of a problem, those with the least bounds first. sketch, first: whose turn it is, and where its points
- * begin. */
-enum { TG_GEMM_POINTS = 8, TG_GEMM_OF_A_SKETCH = 4 };
+/* Points of a problem at the sizes `at`, those with the least bounds first. sketch, first: whose turn it is, and where
+ * its points begin. */
+enum { TG_GEMM_POINTS = 8, TG_GEMM_OPEN_POINTS = 12, TG_GEMM_OF_A_SKETCH = 4 };
 typedef struct { tg_kit_choice choice; const tg_gemm_sketch *sketch; double bound; } tg_gemm_point;
 struct tg_gemm_points {
   const tg_gemm_problem *p;
   const tg_target *t;
+  const int64_t *at;
   uint32_t threads, first, n;
   const tg_gemm_sketch *sketch;
   tg_gemm_point point[TG_GEMM_OF_A_SKETCH * 5 + 1];   /* of panel, packed, direct, stream, dot, plain */
 };
-/* At most TG_GEMM_POINTS points of all sketches; sketch: of this one alone. */
-void tg_gemm_propose(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, const tg_gemm_sketch *sketch,
-                     tg_gemm_points *out);
+/* At most TG_GEMM_POINTS points of all sketches; sketch: of this one alone. at: as in tg_gemm_look. */
+void tg_gemm_propose(const tg_gemm_problem *p, const tg_target *t, const int64_t at[3], uint32_t threads,
+                     const tg_gemm_sketch *sketch, tg_gemm_points *out);
 /* The point of this sketch with the least bound. */
 void tg_gemm_choose_knobs(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, const tg_gemm_sketch *sketch,
                           tg_kit_choice *out);

@@ -1,17 +1,24 @@
 /* SPDX-License-Identifier: MIT
- * The choice among candidates: each a sketch with knobs, priced by the cost model, the cheapest kept for the next time
- * that the same question is asked. */
+ * The choice among candidates: each a sketch with knobs, priced by the cost model at one or some launches. Where the
+ * sizes of launches vary, several kernels may be taken, each for a region of sizes. What was taken is kept for the next
+ * time that the same question is asked. */
 #ifndef TG_KIT_CHOOSE_H
 #define TG_KIT_CHOOSE_H
 #include "kit/plan.h"
 
-enum { TG_KIT_CANDIDATES = 16 };
+enum { TG_KIT_CANDIDATES = 16, TG_KIT_PRICED = 8 /* launches */, TG_KIT_REGIONS = 4 };
 
 typedef struct tg_kit_candidate { const tg_kernel_def *def; tg_kit_choice choice; } tg_kit_candidate;
 
 /* A knob that the choice may change, and its values in ascending order; 0 ends. Values that a sketch does not have are
  * passed over. */
 typedef struct tg_kit_axis { const char *knob; const int64_t *values; } tg_kit_axis;
+
+/* A launch to price for: its sizes, as regions have them, and the kernels' parameters by ordinal. */
+typedef struct tg_kit_priced { int64_t size[TG_KIT_SIZES], params[TG_KIT_VALUES]; } tg_kit_priced;
+
+/* Sizes from lo to hi in each dimension, and the choice for them. */
+typedef struct tg_kit_region { tg_kit_dim size[TG_KIT_SIZES]; tg_kit_choice choice; } tg_kit_region;
 
 typedef struct tg_kit_question {
   const char *key;               /* all that the answer depends on beside the machine and tg itself, as text */
@@ -21,12 +28,16 @@ typedef struct tg_kit_question {
   uint32_t axes_n, prices;       /* prices: most candidates to price on that way */
   const tg_binding *binding;     /* of the kernels' parameters, without knobs */
   uint32_t bindings_n;
-  const int64_t *params;         /* sizes and leading dimensions of the launch to price for, by ordinal */
+  const tg_kit_priced *launch;   /* one at least, TG_KIT_PRICED at most */
+  uint32_t launches_n;
+  tg_kit_dim whole[TG_KIT_SIZES];   /* all sizes, which regions divide */
+  uint32_t regions;              /* most regions; 0 or 1: one choice for all sizes */
   void *user;                    /* passed to the sketches' bodies */
   uint32_t threads;
   bool kept_only;                /* price nothing: what was kept, or the first */
 } tg_kit_question;
 
-/* The cheapest that was found. */
-void tg_kit_choose(tg_context *c, const tg_kit_question *q, tg_kit_choice *out);
+/* The cheapest that were found, and their number: one for all sizes if it is about as cheap as any other at each launch;
+ * else regions that have no size in common, and that have all sizes together. */
+uint32_t tg_kit_choose(tg_context *c, const tg_kit_question *q, tg_kit_region out[TG_KIT_REGIONS]);
 #endif

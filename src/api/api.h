@@ -15,6 +15,8 @@ enum { MESSAGES = 32 };
 typedef struct { pthread_t thread; bool used; uint64_t age; char text[4096]; } tg_context_message;
 
 typedef struct tg_kernel_source tg_kernel_source;
+/* n launches to price: the parameters of each by ordinal (NULL: at their maximum), and the threads that share it. */
+typedef struct tg_launches { const int64_t *const *params; uint32_t n, threads; } tg_launches;
 struct tg_jit;
 struct tg_answers;
 struct tg_near;
@@ -27,8 +29,8 @@ typedef struct tg_compiler {
   void (*compile)(tg_job *j, tg_context *c, const tg_kernel_source *s, tg_cache_entry *entry, double *price);
   /* Links an entry that was just compiled. Entries from the cache are loaded without the compiler. */
   tg_code *(*link)(tg_job *j, tg_context *c, const tg_cache_entry *entry, const char *name);
-  /* Seconds that the job's kernel, as written, takes by the cost model with these parameters, by ordinal. */
-  double (*price)(tg_job *j, tg_context *c, const tg_kernel_source *s, const int64_t *params, uint32_t threads);
+  /* Seconds that the job's kernel, as written, takes by the cost model in each of some launches. It is lowered once. */
+  void (*price)(tg_job *j, tg_context *c, const tg_kernel_source *s, const tg_launches *launches, double *seconds);
   void (*close)(tg_context *c);
 } tg_compiler;
 
@@ -110,10 +112,10 @@ typedef struct tg_compilation {
   double start, price;         /* start: tg_now() when the call began; price: as in tg_compile_report */
 } tg_compilation;
 tg_status tg_compilation_run(tg_compilation *w, void (*run)(void *), void *arg);
-/* What the kernel would take by the cost model, in seconds; it is not compiled. params: of the launch, by ordinal.
- * Negative: it cannot be compiled, or the context has no compiler. */
-double tg_kernel_price(tg_context *c, const tg_kernel_def *def, const tg_compile_options *o, const int64_t *params,
-                       uint32_t threads);
+/* What each launch of the kernel would take by the cost model, in seconds; it is not compiled. False: it cannot be
+ * compiled, or the context has no compiler. */
+bool tg_kernel_price(tg_context *c, const tg_kernel_def *def, const tg_compile_options *o, const tg_launches *launches,
+                     double *seconds);
 /* Calls `then` with what a compile call compiles: if the options allow it and the context's folder has a tuned choice
  * for the kernel, with that choice in place of s; if not, or if `then` fails with it otherwise than for memory, with s.
  * near_miss: as in tg_compile_report. defs: as in tg_kernel_compile_tuned; n 0: s alone. */

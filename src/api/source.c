@@ -206,12 +206,12 @@ tg_status tg_compilation_run(tg_compilation *w, void (*run)(void *), void *arg) 
 
 /* ---- prices ---- */
 
-typedef struct { tg_compilation work; const int64_t *params; uint32_t threads; double seconds; } pricing;
+typedef struct { tg_compilation work; const tg_launches *launches; double *seconds; } pricing;
 
 static void lower_and_price(void *arg) {
   pricing *p = arg;
   tg_context *c = p->work.context;
-  p->seconds = c->compiler->price(p->work.job, c, p->work.source, p->params, p->threads);
+  c->compiler->price(p->work.job, c, p->work.source, p->launches, p->seconds);
 }
 
 static void price(void *arg) {
@@ -221,11 +221,11 @@ static void price(void *arg) {
   tg_on_own_stack(&p->work.job->env, lower_and_price, p);
 }
 
-double tg_kernel_price(tg_context *c, const tg_kernel_def *def, const tg_compile_options *o, const int64_t *params,
-                       uint32_t threads) {
+bool tg_kernel_price(tg_context *c, const tg_kernel_def *def, const tg_compile_options *o, const tg_launches *launches,
+                     double *seconds) {
   tg_kernel_source s = {.def = def, .options = o};
-  pricing p = {.work = {.context = c, .source = &s}, .params = params, .threads = threads, .seconds = -1};
-  return c->compiler && tg_compilation_run(&p.work, price, &p) == TG_OK ? p.seconds : -1;
+  pricing p = {.work = {.context = c, .source = &s}, .launches = launches, .seconds = seconds};
+  return c->compiler && tg_compilation_run(&p.work, price, &p) == TG_OK;
 }
 
 /* ---- kernels ---- */

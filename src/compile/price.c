@@ -12,9 +12,12 @@ static tg_price price_of(tg_job *j, tg_context *c, const tg_kernel_source *s, co
                     .hash = tg_structural_hash(j, linear)};
 }
 
-double tg_compiler_price(tg_job *j, tg_context *c, const tg_kernel_source *s, const int64_t *params,
-                         uint32_t threads) {
-  return price_of(j, c, s, params, threads).cost.seconds;
+void tg_compiler_price(tg_job *j, tg_context *c, const tg_kernel_source *s, const tg_launches *launches,
+                       double *seconds) {
+  const tg_uop *linear = tg_run_passes(j, c, s, NULL, NULL, NULL);
+  const tg_target *t = tg_target_asked(c, s->options);
+  for (uint32_t i = 0; i < launches->n; i++)
+    seconds[i] = tg_cost_of(j, t, linear, launches->params[i], (int)launches->threads).seconds;
 }
 
 const char *tg_cost_text(tg_job *j, tg_context *c, const tg_kernel_source *s, const int64_t *params, uint32_t threads,

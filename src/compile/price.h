@@ -20,5 +20,6 @@ const char *tg_cost_text(tg_job *j, tg_context *c, const tg_kernel_source *s, co
 /* tg_lowering.price: all threads of the target, parameters at their maximum. */
 double tg_price_raised(tg_job *j, const tg_lowering *l, const tg_uop *raised);
 /* The compiler's function of tg_compiler. */
-double tg_compiler_price(tg_job *j, tg_context *c, const tg_kernel_source *s, const int64_t *params, uint32_t threads);
+void tg_compiler_price(tg_job *j, tg_context *c, const tg_kernel_source *s, const tg_launches *launches,
+                       double *seconds);
 #endif

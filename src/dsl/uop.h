@@ -318,6 +318,7 @@ TG_NORETURN void tg_fail_at(tg_job *j, tg_pos p, const char *format, ...) TG_PRI
 
 /* All nodes reachable from root, each once, sources before users, in an order that depends on structure only. *n
  * gets the count. */
+enum { TG_COPY_MOST = 1 << 26 };   /* elements of a copy that a schedule makes, at most */
 const tg_uop **tg_toposort(tg_job *j, const tg_uop *root, uint32_t *n);
 
 /* Rebuilds the graph below root from the leaves up: fn gets each node with its new sources and returns its

@@ -341,7 +341,7 @@ static void define_copy(staging *g, const char *name) {
     }
     size *= n;
     dims[at++] = tg_index(s->j, n);
-    if (size > (tg_i128)1 << 26)
+    if (size > TG_COPY_MOST)
       tg_fail_at(s->j, g->o->pos, "stage %s at %s: the copy would have more than 2^26 elements", g->o->names[0],
                  g->o->names[1]);
   }

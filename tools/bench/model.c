@@ -296,7 +296,7 @@ static void compare_bound(const set *s, const point *p, bounds *b) {
   const tg_gemm_sketch *sketch = sketch_of(p->def->name);
   tg_gemm_view v;
   if (!sketch || !sketch->bound || !(p->price.cost.cycles > 0)) return;
-  tg_gemm_look(&s->space.problem, &s->ctx->target, sketch == &tg_gemm_stream || sketch == &tg_gemm_dot, &v);
+  tg_gemm_look(&s->space.problem, &s->ctx->target, NULL, sketch == &tg_gemm_stream || sketch == &tg_gemm_dot, &v);
   double part = sketch->bound(&v, &p->choice) / p->price.cost.cycles;
   b->all++, b->above += part > rounding, b->worst = fmax(b->worst, part);
 }
