@@ -31,6 +31,7 @@ tg_status tg_gemm_plan_sized(tg_context *c, const tg_gemm_desc *d, size_t desc_b
   (void)c;
   if (!kept || desc_bytes != sizeof *kept) abort();
   *kept = *d;
+  memset(kept->likely, 0, sizeof kept->likely); /* else the first call of a class in the list would decide */
   *out = (tg_gemm *)(void *)kept;
   return TG_OK;
 }
