@@ -46,11 +46,13 @@ static work sums_of_tile(const view *v, int64_t mr, int64_t nu, int64_t vl, bool
       .stores = n * at(v, v->m->store, vl), .loads = read ? n * at(v, v->m->load, vl) : 0, .instructions = n};
 }
 
-/* Cycles of a tile with so many terms in one loop (1: no loop), sums: accumulators for each of its vectors; a chain of
- * additions is as long as the terms that it has. */
-static double tile_of(const view *v, work term, double terms, double sums, work once) {
-  double each = fmax(cycles_of(v, term), v->m->fma_latency / sums), end = terms > 1 ? v->m->mispredict / 2 : 0;
-  return terms * each + cycles_of(v, once) + end;
+/* Cycles of a tile with so many terms, `unrolled` at a time: a loop, if there are more. sums: accumulators for each of
+ * its vectors. From one iteration to the next a chain of additions is as long as the terms that it has; without a loop
+ * other tiles are computed beside it. */
+static double tile_of(const view *v, work term, double terms, double unrolled, double sums, work once) {
+  bool loop = terms > unrolled;
+  double each = loop ? fmax(cycles_of(v, term), v->m->fma_latency / sums) : cycles_of(v, term);
+  return terms * each + cycles_of(v, once) + (loop ? v->m->mispredict / 2 : 0);
 }
 
 /* Too few registers: what is over is loaded again in each term, and passes through memory. */
@@ -131,10 +133,10 @@ double tg_gemm_bound_direct(const view *v, const tg_kit_choice *c) {
     for (int i = 0; i < n && strips[part] > 0; i++) {
       work term = term_of_tile(v, list[i].mr, vectors, vl);
       term.instructions += uk > 0 ? 2 / uk : 0;
-      term.loads += spilled(v, (int64_t)sums * list[i].mr * vectors + vectors + 1);
-      double each = tile_of(v, term, uk > 0 && uk < terms ? terms : fmin(terms, 1), sums,
+      /* of several sums each term adds to one */
+      term.loads += spilled(v, (int64_t)sums * list[i].mr * vectors + vectors + 1) / sums;
+      double each = tile_of(v, term, terms, uk > 0 ? uk : terms, sums,
                             sums_of_tile(v, list[i].mr, vectors, vl, v->reads_c));
-      if (!(uk > 0 && uk < terms)) each += (terms - 1) * fmax(cycles_of(v, term), v->m->fma_latency / sums);
       core += strips[part] * (double)list[i].times * each;
       memory += strips[part] * (double)list[i].times * from(v, strip, strip);
     }
@@ -152,7 +154,7 @@ static double panels(const view *v, const tg_kit_choice *c, bool both) {
   some_rows list[SOME];
   int64_t vl = knob(c, "VL", v->lanes), nu = knob(c, "NU", 1), mr = knob(c, "MR", 1), kc = knob(c, "KC", v->terms),
           wide = nu * vl, of = smaller(kc, v->terms), groups = 1;
-  double panels_n = (double)up(v->columns, wide), blocks = (double)up(v->terms, kc), terms = (double)v->terms / blocks,
+  double uk = (double)knob(c, "UK", 1), panels_n = (double)up(v->columns, wide), blocks = (double)up(v->terms, kc), terms = (double)v->terms / blocks,
          core = 0, memory = 0, panel = (double)(of * wide) * v->packed_size,
          row_bytes = (double)(v->rows * v->terms) * v->row_size;
   bool grouped = knob(c, "GROUPED", 0);
@@ -161,12 +163,16 @@ static double panels(const view *v, const tg_kit_choice *c, bool both) {
   w.column_converted = false, w.row_converted = v->row_converted && !both;
   int n = list_of(v->rows, mr, list);
   for (int i = 0; i < n; i++) {
-    work term = term_of_tile(&w, list[i].mr, nu, vl);
-    term.instructions += 2.0 / (double)knob(c, "UK", 1);
-    term.loads += spilled(v, list[i].mr * nu + nu + 1);
-    double first = tile_of(v, term, terms, 1, sums_of_tile(v, list[i].mr, nu, vl, v->reads_c)),
-           other = tile_of(v, term, terms, 1, sums_of_tile(v, list[i].mr, nu, vl, true));
-    core += panels_n * (double)list[i].times * (first + (blocks - 1) * other);
+    for (int part = 0; part < 2; part++) {   /* the last panel has the vectors that are left */
+      int64_t vectors = part ? up(v->columns % wide, vl) : nu;
+      double times = (double)list[i].times * (double)(part ? v->columns % wide != 0 : v->columns / wide);
+      work term = term_of_tile(&w, list[i].mr, vectors, vl);
+      term.instructions += 2.0 / uk;
+      term.loads += spilled(v, list[i].mr * vectors + vectors + 1);
+      double first = tile_of(v, term, terms, uk, 1, sums_of_tile(v, list[i].mr, vectors, vl, v->reads_c)),
+             other = tile_of(v, term, terms, uk, 1, sums_of_tile(v, list[i].mr, vectors, vl, true));
+      if (times > 0) core += times * (first + (blocks - 1) * other);
+    }
     memory += panels_n * (double)list[i].times * blocks *
               from(v, panel / (double)of * terms, panel + (double)(list[i].mr * of) * v->row_size);
   }
@@ -203,14 +209,16 @@ double tg_gemm_bound_stream(const view *v, const tg_kit_choice *c) {
     term.loads += spilled(v, list[i].mr * nu + nu + 1);
     if (v->o.column_k)   /* transposed in registers, for each tile of rows */
       term.shuffles += (double)nu * log2((double)vl) * at(v, v->m->shuffle, vl);
-    if (v->o.scattered) {   /* element by element */
-      double elements = (double)(list[i].mr * wide);
-      once = (work){.stores = elements * (1 / v->m->store[0] + v->m->insert_lane), .instructions = 2 * elements};
+    if (v->o.scattered) {   /* element by element, or a few vectors where lines of C are as short */
+      double elements = (double)(list[i].mr * wide), each = 1 / v->m->store[0] + v->m->insert_lane,
+             near = v->rows <= TG_MOST_STEP ? (double)v->rows * at(v, v->m->store, vl) / (double)vl : each;
+      once = (work){.stores = elements * fmin(each, near),
+                    .instructions = near < each ? elements / (double)vl : 2 * elements};
     }
-    double first = tile_of(v, term, terms, 1, once);
+    double first = tile_of(v, term, terms, uk, 1, once);
     if (v->o.scattered) first *= (double)v->columns / (tiles * (double)wide);
     core += tiles * (double)list[i].times *
-            (first + (blocks - 1) * tile_of(v, term, terms, 1, sums_of_tile(v, list[i].mr, nu, vl, true)));
+            (first + (blocks - 1) * tile_of(v, term, terms, uk, 1, sums_of_tile(v, list[i].mr, nu, vl, true)));
   }
   double near = terms * (double)smaller(wide * knob(c, "NB", 1), v->columns) * v->column_size;
   return together(core, from(v, bytes, all_bytes(v)) + ((double)up(v->rows, mr) - 1) * from(v, bytes, near));
@@ -229,6 +237,7 @@ double tg_gemm_bound_dot(const view *v, const tg_kit_choice *c) {
     for (int part = 0; part < 2; part++) {
       int64_t m = list[i].mr, wide = part && !kc ? 1 : nc, left = v->columns % nc,
               times = !part ? v->columns / nc : kc ? left != 0 : left;
+      bool whole = !kc && v->known && vectors * (double)(m * wide) <= TG_GEMM_DOT_WHOLE;
       double sums = (double)(m * wide), lanes = (double)vl, group = fmin(sums, lanes),
              adds = (group - 1 + log2(lanes / group)) / group + 1 / group;
       work term = {.math = sums * at(v, v->m->fma, vl),
@@ -242,7 +251,7 @@ double tg_gemm_bound_dot(const view *v, const tg_kit_choice *c) {
                    .stores = sums / v->m->store[0],
                    .loads = blocks > 1 ? sums / v->m->load[0] : 0,
                    .instructions = sums * (3 * adds + 1)};
-      core += (double)(times * list[i].times * blocks) * tile_of(v, term, vectors, 1, fold);
+      core += (double)(times * list[i].times * blocks) * tile_of(v, term, vectors, whole ? vectors : 1, 1, fold);
     }
   double copies = (double)(v->rows * up(v->terms, vl));
   if (kc || !v->o.row_k) core += cycles_of(v, copy_of(v, copies, vl, !v->o.row_k, v->row_converted));

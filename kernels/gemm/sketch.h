@@ -98,6 +98,7 @@ void tg_gemm_choose_knobs(const tg_gemm_problem *p, const tg_target *t, uint32_t
                           tg_kit_choice *out);
 
 enum { TG_GEMM_SHARED_KC = 64 };   /* least KC for which gemm_stream lets all rows share a block, and prefetches it */
+enum { TG_GEMM_DOT_WHOLE = 256 };   /* multiply-adds of vectors that gemm_dot writes without a loop */
 /* What gemm_dot does with the last terms, if `terms` is not a multiple of vl. */
 typedef enum {
   GEMM_NO_REST,            /* it is a multiple */

@@ -5,9 +5,9 @@
 
 /* All vectors are unrolled where they are few. */
 static tg_gemm_rest rest_of(int64_t terms, int64_t vl, int64_t mr, int64_t nc) {
-  enum { MOST = 256, FEW = 4 };   /* multiply-adds of vectors without a loop; terms */
+  enum { FEW = 4 };   /* terms */
   if (terms % vl == 0) return GEMM_NO_REST;
-  if ((terms + vl - 1) / vl * mr * nc <= MOST) return GEMM_REST_UNROLLED;
+  if ((terms + vl - 1) / vl * mr * nc <= TG_GEMM_DOT_WHOLE) return GEMM_REST_UNROLLED;
   return terms % vl > FEW && terms > vl ? GEMM_REST_BEHIND : GEMM_REST_ONE_BY_ONE;
 }
 
