@@ -298,9 +298,9 @@ static void choose(const tg_gemm *g, const tg_gemm_problem *q, bool open_rows, t
  * the range has; so with a wide range of rows, calls with few rows would prefetch too few lines. */
 static bool asks_ahead(const tg_kit_choice *c) { return tg_kit_knob_of(c, "NEXT", 0) || tg_kit_knob_of(c, "AHEAD", 0); }
 
-/* One range alone, of rows or of columns, is divided at sizes where another sketch may be better, and neighbouring parts
- * with the same choice are joined again: each of the smallest numbers of rows has a kernel of its own, with one tile for
- * all rows, so that the large operand, such as weights, is read only once. */
+/* One range alone, of rows or of columns, is divided at sizes where another sketch may be better, and neighbouring
+ * parts with the same choice are joined again: each of the smallest numbers of rows has a kernel of its own, with one
+ * tile for all rows, so that the large operand, such as weights, is read only once. */
 static void cut(tg_gemm *g, const tg_gemm_problem *all) {
   enum { SMALL = 64, MANY = 4096 };
   static const int64_t ends[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 24, 32, 64, 128, 191};

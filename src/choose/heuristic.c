@@ -387,8 +387,11 @@ bool tg_nest_vectorises(tg_nest *n, const tg_nest_loop *l, const tg_uop *const *
   return true;
 }
 
+/* Stores past the caches, of outputs that the last cache would not hold: of others they cost the way to memory. */
 static void stream_outputs(tg_nest *n) {
   tg_job *j = n->j;
+  const tg_target *t = n->l->target;
+  double last = t->l3 ? (double)t->l3 : (double)t->l2;
   for (uint32_t i = 0; i < n->stores.n; i++) {
     const tg_uop *define = tg_define_of(n->stores.data[i]->src[0]);
     const tg_buffer *b = tg_buffer_info(j, define);
@@ -398,7 +401,7 @@ static void stream_outputs(tg_nest *n) {
       whole = define->src[d]->op == TG_OP_CONST;
       if (whole) bytes *= (double)define->src[d]->arg;
     }
-    if (!whole || bytes <= 4.0 * (double)n->l->target->l2 || (b->rank > 1 && define->src[b->rank - 1]->arg % n->lanes))
+    if (!whole || bytes <= last || (b->rank > 1 && define->src[b->rank - 1]->arg % n->lanes))
       continue;
     uint32_t writers = 0;
     for (uint32_t k = 0; k < n->s.stores.n; k++) writers += tg_define_of(n->s.stores.data[k].store->src[0]) == define;
@@ -622,10 +625,13 @@ static const tg_nest_loop *choose_vector_loop(tg_nest *n) {
   return NULL;
 }
 
+uint32_t tg_nest_class_vectors(const tg_nest *n) {
+  return tg_nest_upcast(n, n->loads.n > 4 || n->reductions.n ? 2 : 4);
+}
+
 static void general_nest(tg_nest *n) {
   const tg_nest_loop *vector = choose_vector_loop(n);
-  uint32_t upcast =
-      (uint32_t)TG_CHOOSE(n, "vectors", tg_nest_upcast(n, n->loads.n > 4 || n->reductions.n ? 2 : 4), 1, 2, 4, 8);
+  uint32_t upcast = (uint32_t)TG_CHOOSE(n, "vectors", tg_nest_class_vectors(n), 1, 2, 4, 8);
   if (!upcast) upcast = 1;
   tg_nest_axis axis = vector ? tg_nest_axis_of(n, vector->name) : (tg_nest_axis){0};
   if (vector && n->depth == 1 && axis.cut && axis.alike) {
@@ -684,6 +690,7 @@ static void schedule_nest(tg_nest *n, const tg_uop *top, uint32_t index) {
   }
   if (n->choice && index < n->rungs && n->choice[index].taken) {
     tg_nest_plan(n, n->choice[index].taken);
+    if (!n->reductions.n) stream_outputs(n);
     return;
   }
   if (rung == TG_RUNG_ALL && tg_nest_contraction(n)) return;

@@ -25,26 +25,28 @@ static uint32_t read_along(const tg_nest *n, uint32_t written) {
   return n->depth;
 }
 
-bool tg_nest_in_any_order(tg_nest *n) {
+uint32_t tg_nest_in_any_order(tg_nest *n) {
   const tg_uop *inner = n->loop[n->depth - 1].end;
   const char *why;
+  uint32_t from = 0;
   for (uint32_t i = 1; i < inner->n; i++)
-    if (inner->src[i]->op != TG_OP_STORE) return false;
+    if (inner->src[i]->op != TG_OP_STORE) return n->depth;
   for (uint32_t k = 0; k < n->depth; k++) {
     const tg_nest_loop *l = &n->loop[k];
-    if (!l->parallel || l->members > 1) return false;
-    for (uint32_t i = k + 1; i < n->depth; i++)
-      if (tg_uses(n->j, tg_extent(n->loop[i].range), l->range) ||
-          !tg_may_swap(n->j, n->s.sink, l->end, n->loop[i].end, &why))
-        return false;
+    if (!l->parallel || l->members > 1) from = k + 1;
   }
-  return true;
+  for (uint32_t k = n->depth; k-- > from;)
+    for (uint32_t i = k + 1; i < n->depth; i++)
+      if (tg_uses(n->j, tg_extent(n->loop[i].range), n->loop[k].range) ||
+          !tg_may_swap(n->j, n->s.sink, n->loop[k].end, n->loop[i].end, &why))
+        return k + 1;
+  return from;
 }
 
 static bool may_be_ordered(tg_nest *n) {
   for (uint32_t k = 0; k < n->depth; k++)
     if (!n->loop[k].lockstep) return false;
-  return tg_nest_in_any_order(n);
+  return !tg_nest_in_any_order(n);
 }
 
 static int64_t least_element(const tg_nest *n) {

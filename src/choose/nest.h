@@ -106,6 +106,7 @@ const char *tg_nest_cut_text(tg_nest *n, const tg_uop *range, const char *text);
 bool tg_nest_vectorises(tg_nest *n, const tg_nest_loop *l, const tg_uop *const *stores, uint32_t count);
 /* vectors at once, beside the copies that are made already */
 uint32_t tg_nest_upcast(const tg_nest *n, uint32_t most);
+uint32_t tg_nest_class_vectors(const tg_nest *n);   /* that a nest of no special class has */
 /* Below a nest that is not perfect, or has no loop of its own for vectors. True: threads are chosen as well. */
 bool tg_nest_inner(tg_nest *n);
 /* Of a few terms: they become an expression. True if it did. */
@@ -114,8 +115,8 @@ bool tg_nest_small_reduction(tg_nest *n, const tg_nest_reduce *r);
 bool tg_nest_contraction(tg_nest *n);
 /* True if the nest moves elements from along one loop to along another, and was scheduled so. */
 bool tg_nest_movement(tg_nest *n);
-/* True if the nest is perfect and its loops may stand in any order. */
-bool tg_nest_in_any_order(tg_nest *n);
+/* The first loop from which on the loops of a perfect nest may stand in any order; the depth: there is none. */
+uint32_t tg_nest_in_any_order(tg_nest *n);
 /* Words to begin with, for a nest that is not perfect; they change the program that the classes see. */
 /* at: of the nest in the program; authored: buffers that are the author's */
 void tg_nest_rows(tg_nest *n, uint32_t at, uint32_t authored);

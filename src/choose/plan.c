@@ -5,7 +5,9 @@
  * computed, by the rates of the machine's row, the registers that the tile takes, and its chain. */
 #include <math.h>
 #include "choose/plan.h"
+#include "model/sizes.h"
 #include "model/walk.h"
+#include "model/work.h"
 
 enum { AXES = 32, NODES = 512, ROWS_MAX = 16, VECTORS_MAX = 4, SHARED_TILES = 2 };
 
@@ -14,15 +16,19 @@ enum { AXES = 32, NODES = 512, ROWS_MAX = 16, VECTORS_MAX = 4, SHARED_TILES = 2 
 typedef struct { const tg_uop *u; uint32_t axes; bool folded; } node;
 typedef struct {
   tg_nest *n;
+  const int64_t *middle;         /* of the parameters; NULL: none is open */
+  uint32_t from;                 /* loops from here on may stand in any order */
   const tg_uop *axis[AXES];
   double extent[AXES];
   uint32_t loops, axes, nodes;
   node node[NODES];
 } roles;
 
-static double extent_of(const tg_uop *range) {
-  const tg_uop *e = tg_extent(range);
-  return e->op == TG_OP_CONST ? (double)e->arg : 1024;
+/* At the middle of open parameters. */
+static double extent_of(const roles *r, const tg_uop *range) {
+  const tg_uop *e = tg_with_params(r->n->j, tg_extent(range), r->middle);
+  tg_bounds b = tg_bounds_of(r->n->j, e);
+  return b.lo == b.hi ? (double)b.hi : 1024;
 }
 
 static void add_axis(roles *r, const tg_uop *range) {
@@ -30,7 +36,7 @@ static void add_axis(roles *r, const tg_uop *range) {
     if (r->axis[i] == range) return;
   if (r->axes == AXES) return;
   r->axis[r->axes] = range;
-  r->extent[r->axes++] = extent_of(range);
+  r->extent[r->axes++] = extent_of(r, range);
 }
 
 /* A product that is added up is one multiply-add with the sum. */
@@ -40,30 +46,43 @@ static void mark_folded(roles *r, const tg_uop *reduce) {
     if (r->node[i].u == reduce->src[0] && r->node[i].u->op == TG_OP_MUL) r->node[i].folded = true;
 }
 
+/* The axes of a reduction's ranges. */
+static uint32_t axes_of(const roles *r, const tg_uop *reduce) {
+  uint32_t axes = 0;
+  for (uint32_t k = 0; k < tg_reduce_info(reduce).ranges; k++)
+    for (uint32_t a = 0; a < r->axes; a++)
+      if (r->axis[a] == tg_reduce_ranges(reduce)[k]) axes |= 1u << a;
+  return axes;
+}
+
 static void read_statement(roles *r, const tg_uop *store) {
   uint32_t count;
   const tg_uop **order = tg_toposort(r->n->j, store, &count);
   for (uint32_t i = 0; i < count; i++)
     if (order[i]->op == TG_OP_REDUCE)
       for (uint32_t k = 0; k < tg_reduce_info(order[i]).ranges; k++) add_axis(r, tg_reduce_ranges(order[i])[k]);
+  uint32_t *varies = tg_new(&r->n->j->env, uint32_t, r->n->j->uops.n + 1);   /* with axes, outside of sums over them */
+  for (uint32_t i = 0; i < count; i++) {
+    const tg_uop *u = order[i];
+    for (uint32_t k = 0; k < u->n; k++) varies[u->id] |= varies[u->src[k]->id];
+    for (uint32_t a = 0; a < r->axes; a++)
+      if (r->axis[a] == u) varies[u->id] |= 1u << a;
+    if (u->op == TG_OP_REDUCE) varies[u->id] &= ~axes_of(r, u);
+  }
   for (uint32_t i = 0; i < count && r->nodes < NODES; i++) {
     const tg_uop *u = order[i];
     if (u->type == TG_INDEX || u->op == TG_OP_CONST || u->op == TG_OP_DEFINE || u->op == TG_OP_AFTER) continue;
     node *v = &r->node[r->nodes++];
-    *v = (node){.u = u};
-    for (uint32_t a = 0; a < r->axes; a++)
-      if (tg_uses(r->n->j, u, r->axis[a])) v->axes |= 1u << a;
+    *v = (node){.u = u, .axes = varies[u->id]};
     if (u->op == TG_OP_REDUCE) { /* done once a term, though its value does not depend on the terms */
-      for (uint32_t k = 0; k < tg_reduce_info(u).ranges; k++)
-        for (uint32_t a = 0; a < r->axes; a++)
-          if (r->axis[a] == tg_reduce_ranges(u)[k]) v->axes |= 1u << a;
+      v->axes |= axes_of(r, u);
       mark_folded(r, u);
     }
   }
 }
 
 static void read_roles(tg_nest *n, roles *r) {
-  *r = (roles){.n = n};
+  *r = (roles){.n = n, .middle = tg_sizes_of(n->j, n->l->target, n->s.sink).params[0]};
   for (uint32_t k = 0; k < n->depth; k++) add_axis(r, n->loop[k].range);
   r->loops = r->axes;
   for (uint32_t i = 0; i < n->stores.n; i++) read_statement(r, n->stores.data[i]);
@@ -120,7 +139,7 @@ bool tg_nest_may_stage(tg_nest *n, const tg_uop *load, const tg_uop *along) {
 
 /* ---- the bound ---- */
 
-typedef struct { double math, loads, shuffles, chains, registers; } busy;
+typedef struct { double math, loads, shuffles, instructions, chains; } busy;
 
 static double rate(const double *by_width, double bytes) {
   double cycles = tg_machine_cycles(by_width, bytes);
@@ -129,30 +148,61 @@ static double rate(const double *by_width, double bytes) {
 
 /* Is what the load reads the same for all rows of a tile, so that it is loaded once for them? Each node is computed as
  * often as the axes that it depends on have iterations, and once a tile along those that it does not depend on. */
-static double times_of(const roles *r, const node *v, const tg_plan *p, uint32_t lane_axis, bool vector) {
+static double times_of(const roles *r, const node *v, const tg_plan *p, uint32_t lane_axis) {
   double times = 1;
   for (uint32_t a = 0; a < r->axes; a++) {
     bool uses = v->axes >> a & 1;
     double tile = a == lane_axis ? (double)p->vectors * r->n->lanes : a == p->row && a < r->loops ? p->rows : 1;
     double blocks = ceil(r->extent[a] / tile);
     if (a >= r->loops && !uses) continue;   /* outside of that sum */
-    times *= !uses ? blocks : a == lane_axis && vector ? blocks * p->vectors : blocks * tile;
+    times *= !uses ? blocks : a == lane_axis ? blocks * p->vectors : blocks * tile;
   }
   return times;
+}
+
+/* Does a load read what another one of the same nest, which comes before it, reads for a neighbouring row? Then one row
+ * of a tile is its own. */
+static bool follows(const roles *r, const node *v, uint32_t row) {
+  tg_job *j = r->n->j;
+  for (const node *w = r->node; w < v; w++) {
+    if (w->u->op != TG_OP_LOAD || tg_define_of(w->u->src[0]) != tg_define_of(v->u->src[0])) continue;
+    bool shifted = false, same = true;
+    for (uint32_t d = 0; d < tg_access_rank(v->u) && same; d++) {
+      const tg_uop *x = v->u->src[1 + d], *y = w->u->src[1 + d];
+      tg_linear f;
+      if (x == y) continue;
+      tg_linear_of(j, tg_op2(j, TG_OP_SUB, x, y), &f);
+      same = !f.n && tg_uses(j, x, r->axis[row]), shifted = true;
+    }
+    if (same && shifted) return true;
+  }
+  return false;
 }
 
 static void add_load(const roles *r, const node *v, const tg_plan *p, uint32_t lane_axis, busy *b) {
   const tg_machine *m = &r->n->l->target->machine;
   const tg_uop *range = r->axis[lane_axis];
   tg_motion motion = v->axes >> lane_axis & 1 ? tg_access_motion(r->n->j, v->u, range) : TG_STILL;
-  double cycles = rate(m->load, r->n->l->target->vector_bytes);
+  bool load = v->u->op == TG_OP_LOAD;
+  double cycles = rate(load ? m->load : m->store, r->n->l->target->vector_bytes), times = times_of(r, v, p, lane_axis);
+  if (load && p->row < r->loops && follows(r, v, p->row)) times /= p->rows;
   if (motion == TG_STRIDES && p->kind == TG_PLAN_COLUMNS && tg_nest_may_stage(r->n, v->u, range))
     motion = TG_CONTIGUOUS;
   if (motion == TG_STRIDES)
     cycles = r->n->lanes * (m->gather_lane < m->insert_lane ? m->gather_lane : m->insert_lane);
-  if (motion == TG_NEAR || motion == TG_BACKWARDS) b->shuffles += times_of(r, v, p, lane_axis, true);
+  if (motion == TG_NEAR || motion == TG_BACKWARDS) b->shuffles += times;
   if (motion == TG_NEAR) cycles *= 2;
-  b->loads += cycles * times_of(r, v, p, lane_axis, true);
+  b->loads += cycles * times, b->instructions += times;
+}
+
+/* Iterations of the innermost loop, whose end and counter cost two instructions each. */
+static double iterations_of(const roles *r, const tg_plan *p, uint32_t lane_axis) {
+  double n = 1;
+  for (uint32_t a = 0; a < r->axes; a++) {
+    double tile = a == lane_axis ? (double)p->vectors * r->n->lanes : a == p->row && a < r->loops ? p->rows : 1;
+    n *= ceil(r->extent[a] / tile);
+  }
+  return n;
 }
 
 /* Cycles of the core, for the whole nest. */
@@ -162,17 +212,21 @@ static double bound_of(const roles *r, const tg_plan *p, uint32_t lane_axis) {
   busy b = {0};
   for (uint32_t i = 0; i < r->nodes; i++) {
     const node *v = &r->node[i];
-    double times = times_of(r, v, p, lane_axis, true);
+    double times = times_of(r, v, p, lane_axis);
     bool sum = v->u->op == TG_OP_REDUCE;
     if (sum) b.chains += (v->axes >> lane_axis & 1 ? p->vectors : 1) * (v->axes >> p->row & 1 || sum ? p->rows : 1);
-    if (v->u->op == TG_OP_LOAD) add_load(r, v, p, lane_axis, &b);
-    else if (v->u->op == TG_OP_STORE) b.loads += times * rate(m->store, wide);
-    else if (v->u->op == TG_OP_CAST) b.shuffles += times;
+    if (v->u->op == TG_OP_LOAD || v->u->op == TG_OP_STORE) add_load(r, v, p, lane_axis, &b);
+    else if (!v->folded) b.instructions += times;
+    if (v->u->op == TG_OP_LOAD || v->u->op == TG_OP_STORE) continue;
+    if (v->u->op == TG_OP_CAST) b.shuffles += times;
     else if (!v->folded) b.math += times * (sum ? math : add);
-    if (sum && p->kind == TG_PLAN_TERMS) b.shuffles += 3 * log2(r->n->lanes) * times_of(r, v, p, lane_axis, true) /
+    if (sum && p->kind == TG_PLAN_TERMS) b.shuffles += 3 * log2(r->n->lanes) * times_of(r, v, p, lane_axis) /
                                                        fmax(1, r->extent[lane_axis] / (r->n->lanes * p->vectors));
   }
-  double core = pow(pow(b.math, 3) + pow(b.loads, 3) + pow(b.shuffles * rate(m->shuffle, wide), 3), 1.0 / 3);
+  b.instructions += 2 * iterations_of(r, p, lane_axis);
+  double core = pow(pow(b.math, 3) + pow(b.loads, 3) + pow(b.shuffles * rate(m->shuffle, wide), 3) +
+                        pow(b.instructions / m->issue, 3),
+                    1.0 / 3);
   double room = b.chains + p->vectors + 1, wait = m->fma_latency / (b.chains * math);
   /* a register too many is stored and loaded in each iteration */
   if (room > r->n->registers && b.chains > 0) core *= 1 + 2 * m->spill * (room - r->n->registers) / (b.chains * math);
@@ -206,7 +260,8 @@ static void keep(list *l, const tg_plan *p) {
 
 static bool shares(const roles *r, uint32_t row, uint32_t lane_axis) {
   for (uint32_t i = 0; i < r->nodes; i++)
-    if (r->node[i].u->op == TG_OP_LOAD && !(r->node[i].axes >> row & 1) && r->node[i].axes >> lane_axis & 1)
+    if (r->node[i].u->op == TG_OP_LOAD && r->node[i].axes >> lane_axis & 1 &&
+        (!(r->node[i].axes >> row & 1) || follows(r, &r->node[i], row)))
       return true;
   return false;
 }
@@ -214,24 +269,19 @@ static bool shares(const roles *r, uint32_t row, uint32_t lane_axis) {
 /* All sizes of tiles for this axis of vectors. */
 static void tiles(const roles *r, tg_plan_kind kind, uint32_t lane, uint32_t lane_axis, list *l) {
   const tg_nest *n = r->n;
-  for (uint32_t row = 0; row <= r->loops; row++) {
+  for (uint32_t row = r->from; row <= r->loops; row++) {
     bool none = row == r->loops;
     if (row == lane_axis || (!none && (!n->loop[row].lockstep || !shares(r, row, lane_axis)))) continue;
     for (uint32_t vectors = 1; vectors <= VECTORS_MAX; vectors++)
       for (uint32_t rows = none ? 1 : 2; rows <= (none ? 1 : ROWS_MAX); rows++) {
         if (vectors > 1 && (double)(vectors * n->lanes) > r->extent[lane_axis]) continue;
         if (!none && rows > r->extent[row]) continue;
-        tg_plan p = {.kind = kind, .lane = lane, .row = none ? NEST_MAX : row, .vectors = vectors, .rows = rows};
+        tg_plan p = {.kind = kind, .lane = lane, .row = none ? NEST_MAX : row};
+        p.vectors = vectors, p.rows = rows, p.from = r->from;
         p.bound = bound_of(r, &p, lane_axis);
         keep(l, &p);
       }
   }
-}
-
-static bool has_known_extents(const tg_nest *n) {
-  for (uint32_t k = 0; k < n->depth; k++)
-    if (n->loop[k].extent < 1) return false;
-  return true;
 }
 
 static bool is_atomic(const tg_nest *n) {
@@ -249,37 +299,62 @@ static bool constant_sizes(const tg_uop *u) {
   return true;
 }
 
+static bool is_open(const tg_nest *n) {
+  bool open = false;
+  for (uint32_t k = 0; k < n->depth; k++) open |= n->loop[k].extent < 0;
+  return open;
+}
+
 /* The work inside the loop decides how many vectors there may be; which is best, the model says. */
 static void around(const roles *r, list *l) {
   tg_nest *n = r->n;
   if (!constant_sizes(n->top)) return;
   for (uint32_t k = 0; k < n->depth; k++) {
     const tg_nest_loop *loop = &n->loop[k];
-    if (!loop->lockstep || !loop->parallel || loop->members > 1 || loop->extent < n->lanes) continue;
+    if (!loop->lockstep || !loop->parallel || loop->members > 1 || r->extent[k] < n->lanes) continue;
     for (uint32_t vectors = VECTORS_MAX; vectors > 0; vectors /= 2) { /* more run side by side */
-      if (vectors > 1 && (int64_t)vectors * n->lanes > loop->extent) continue;
+      if (vectors > 1 && (double)(vectors * n->lanes) > r->extent[k]) continue;
       tg_plan p = {.kind = TG_PLAN_AROUND, .lane = k, .row = NEST_MAX, .vectors = vectors, .rows = 1};
       if (l->n < TG_PLANS) l->out[l->n++] = p;
     }
   }
 }
 
+/* One loop without sums: how many vectors at once, other than its class has. */
+static void flat(const roles *r, list *l) {
+  tg_nest *n = r->n;
+  uint32_t own = tg_nest_class_vectors(n);
+  while (own > 1 && (double)(own * n->lanes) > r->extent[0]) own /= 2;
+  tg_nest_axis axis = tg_nest_axis_of(n, n->loop[0].name);
+  if (!axis.cut || !axis.alike || !tg_nest_vectorises(n, &n->loop[0], n->stores.data, n->stores.n)) return;
+  for (uint32_t vectors = 2 * VECTORS_MAX; vectors > 0; vectors /= 2) {
+    if (vectors == own || (vectors > 1 && (double)(vectors * n->lanes) > r->extent[0])) continue;
+    tg_plan p = {.kind = TG_PLAN_FLAT, .lane = 0, .row = NEST_MAX, .vectors = vectors, .rows = 1};
+    if (l->n < TG_PLANS) l->out[l->n++] = p;
+  }
+}
+
 uint32_t tg_nest_plans(tg_nest *n, tg_plan *out) {
   list l = {.out = out};
-  if (!n->depth || n->lanes < 2 || n->copies > 1 || n->work < TG_THREAD_WORK || is_atomic(n)) return 0;
+  if (!n->depth || n->lanes < 2 || n->copies > 1 || is_atomic(n)) return 0;
+  if (!is_open(n) && n->work < TG_THREAD_WORK) return 0;
   roles *r = tg_new(&n->j->env, roles, 1);
   read_roles(n, r);
   if (n->loop[n->depth - 1].end->n != 2 || n->loop[n->depth - 1].end->src[1]->op != TG_OP_STORE) {
     around(r, &l);
     return l.n;
   }
-  if (!n->reductions.n || !has_known_extents(n) || !tg_nest_in_any_order(n)) return 0;
-  for (uint32_t k = 0; k < n->depth; k++)
-    if (n->loop[k].lockstep && n->loop[k].extent >= n->lanes) tiles(r, TG_PLAN_COLUMNS, k, k, &l);
+  if (n->depth == 1 && !n->reductions.n) {
+    flat(r, &l);
+    return l.n;
+  }
+  r->from = tg_nest_in_any_order(n);
+  for (uint32_t k = r->from; k < n->depth; k++)
+    if (n->loop[k].lockstep && r->extent[k] >= n->lanes) tiles(r, TG_PLAN_COLUMNS, k, k, &l);
   for (uint32_t i = 0; i < n->reductions.n; i++) {
     const tg_nest_reduce *s = &n->reductions.data[i];
-    if (!s->contiguous || s->extent < n->lanes || tg_nest_axis_of(n, s->name).members != 1 ||
-        !tg_nest_axis_of(n, s->name).lockstep)
+    if (r->from || !s->contiguous || (s->extent >= 0 && s->extent < n->lanes) ||
+        tg_nest_axis_of(n, s->name).members != 1 || !tg_nest_axis_of(n, s->name).lockstep)
       continue;
     for (uint32_t a = r->loops; a < r->axes; a++)
       if (r->axis[a] == s->range) tiles(r, TG_PLAN_TERMS, i, a, &l);
@@ -330,19 +405,20 @@ static void block_vectors(tg_nest *n, const char *base, uint32_t vectors) {
 
 /* The last block of a loop, which may be a part, by itself. */
 static void cut_last(tg_nest *n, const tg_nest_loop *l, int64_t block) {
-  if (l->extent % block && l->extent > block) tg_nest_emit(n, "cut %s.o last", l->base);
+  if (l->extent < 0 || (l->extent % block && l->extent > block)) tg_nest_emit(n, "cut %s.o last", l->base);
 }
 
 /* What threads share: the outermost loop that has enough iterations for all of them, else the outermost one. */
 typedef struct { const char *name; bool enough; } shared;
 
 static void may_share(const tg_nest *n, shared *s, const char *name, int64_t trips) {
-  bool enough = trips >= 4 * (int64_t)n->l->target->threads;
+  bool enough = trips < 0 || trips >= 4 * (int64_t)n->l->target->threads;
   if (!s->name || (enough && !s->enough)) *s = (shared){name, enough};
 }
 
 static void share(tg_nest *n, const shared *s) {
-  if (n->threads && n->work >= TG_THREAD_WORK && n->l->target->threads > 1) tg_nest_emit(n, "thread %s", s->name);
+  if (n->threads && (is_open(n) || n->work >= TG_THREAD_WORK) && n->l->target->threads > 1)
+    tg_nest_emit(n, "thread %s", s->name);
 }
 
 static void unroll_small_sums(tg_nest *n) {
@@ -358,13 +434,13 @@ static void unroll_small_sums(tg_nest *n) {
 
 static void columns(tg_nest *n, const tg_plan *p) {
   const tg_nest_loop *lane = &n->loop[p->lane], *row = p->row < NEST_MAX ? &n->loop[p->row] : NULL;
-  int64_t width = (int64_t)p->vectors * n->lanes;
+  int64_t width = (int64_t)p->vectors * n->lanes, blocks = lane->extent < 0 ? -1 : (lane->extent + width - 1) / width;
   tg_str order = tg_str_new(&n->j->env);
   const char *b = lane->base;
   shared first = {0};
   tg_nest_emit(n, "split %s %lld as %s.o %s.r", lane->name, (long long)width, b, b);
   for (uint32_t pass = 0; pass < 2; pass++) {
-    for (uint32_t k = 0; k < n->depth; k++) {
+    for (uint32_t k = p->from; k < n->depth; k++) {
       const tg_nest_loop *l = &n->loop[k];
       if (l == lane || l == row || outside_copies(n, lane->range, l->range) == (pass == 1)) continue;
       tg_str_printf(&order, " %s", l->name);
@@ -372,7 +448,7 @@ static void columns(tg_nest *n, const tg_plan *p) {
     }
     if (pass) continue;
     tg_str_printf(&order, " %s.o", b);
-    may_share(n, &first, tg_format(&n->j->env, "%s.o", b), (lane->extent + width - 1) / width);
+    may_share(n, &first, tg_format(&n->j->env, "%s.o", b), blocks);
   }
   if (row) tg_str_printf(&order, " %s", row->name);
   tg_nest_emit(n, "order%s %s.r", order.data, b);
@@ -384,7 +460,8 @@ static void columns(tg_nest *n, const tg_plan *p) {
   unroll_small_sums(n);
   block_vectors(n, b, p->vectors);
   if (row && p->rows > 1)
-    may_share(n, &first, tg_format(&n->j->env, "%s.o", row->base), (row->extent + p->rows - 1) / p->rows);
+    may_share(n, &first, tg_format(&n->j->env, "%s.o", row->base),
+              row->extent < 0 ? -1 : (row->extent + p->rows - 1) / p->rows);
   share(n, &first);
   cut_last(n, lane, width);
   if (row) cut_last(n, row, p->rows);
@@ -423,8 +500,14 @@ static void write_around(tg_nest *n, const tg_plan *p) {
   cut_last(n, l, width);
 }
 
+static void write_flat(tg_nest *n, const tg_plan *p) {
+  tg_nest_mark(n, n->loop[p->lane].name, true);
+  tg_nest_flat(n, &n->loop[p->lane], p->vectors);
+}
+
 void tg_nest_plan(tg_nest *n, const tg_plan *p) {
   static void (*const write[])(tg_nest *, const tg_plan *) = {
-      [TG_PLAN_COLUMNS] = columns, [TG_PLAN_TERMS] = terms, [TG_PLAN_AROUND] = write_around};
+      [TG_PLAN_COLUMNS] = columns, [TG_PLAN_TERMS] = terms, [TG_PLAN_AROUND] = write_around,
+      [TG_PLAN_FLAT] = write_flat};
   write[p->kind](n, p);
 }

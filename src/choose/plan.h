@@ -8,14 +8,16 @@ typedef enum {
   TG_PLAN_CLASS /* what the nest's class gets */,
   TG_PLAN_COLUMNS /* vectors along a loop of a perfect nest */,
   TG_PLAN_TERMS /* vectors along the terms of a sum in a perfect nest */,
-  TG_PLAN_AROUND /* iterations of a loop around other loops side by side */
+  TG_PLAN_AROUND /* iterations of a loop around other loops side by side */,
+  TG_PLAN_FLAT /* vectors along the one loop of a nest without sums */
 } tg_plan_kind;
 
 enum { TG_PLANS = 8 };            /* that are lowered and priced, at most, for a nest */
 
 /* lane: the loop that vectors run along, or the index of the reduction; row: the loop whose iterations share what is
- * loaded, `rows` at a time; NEST_MAX: none. vectors: side by side. bound: cycles that the machine needs at least. */
-typedef struct { tg_plan_kind kind; uint32_t lane, row, vectors, rows; double bound; } tg_plan;
+ * loaded, `rows` at a time; NEST_MAX: none. vectors: side by side. from: the loops before this one stay where they are.
+ * bound: cycles that the machine needs at least. */
+typedef struct { tg_plan_kind kind; uint32_t lane, row, vectors, rows, from; double bound; } tg_plan;
 
 /* A nest's candidates, made once (made: are they there?). plan: the one that is tried, counted from 1; 0: its class.
  * taken: that one, or what a search decided instead. */

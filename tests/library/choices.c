@@ -88,6 +88,22 @@ static void check_moves(choice *c, const char *name) {
   CHECK(others == tried, "%s on %s: %u of %u candidates are other words", name, c->target.name, others, tried);
 }
 
+/* Where sizes are open until the call, there are candidates as well, priced at a few sizes. */
+static const char *const open[] = {
+    "kernel pairs(P in 1..4096, Q in 1..4096) { in(a, f32, [P, 3]); in(b, f32, [Q, 3]); out(d, f32, [P, Q]);\n"
+    "  range(i, P) range(j, Q) d[i,j] = sum(k : 3, (a[i,k] - b[j,k]) * (a[i,k] - b[j,k])); }",
+    "kernel moved(N in 8..4096, M in 8..4096) { in(x, f32, [N, M]); in(g, f32, [N]); out(y, f32, [N, M]);\n"
+    "  range(i, N) range(j, M) y[i,j] = x[i,j] * g[i]; }",
+    "kernel flat(N in 1..100000000) { in(x, f32, [N]); out(y, f32, [N]); range(i, N) y[i] = max(x[i], 0); }"};
+
+static void check_open(choice *c) {
+  for (uint32_t i = 0; i < sizeof open / sizeof *open; i++) {
+    c->path = "open", c->text = open[i];
+    check_moves(c, "open");
+    CHECK(c->moves[0], "%s on %s: no candidates", open[i], c->target.name);
+  }
+}
+
 int main(void) {
   static const char *const folder[] = {"tests/bench/kernels"};
   static tg_target rows[ROWS];
@@ -106,6 +122,7 @@ int main(void) {
       c.target.threads = i % 2 ? 8 : 1;
       check_text(&c, name);
       if (!i) check_moves(&c, name);
+      if (!f) check_open(&c);
     }
   kit_programs_free(program, texts);
   tg_job_drop(&c.tables);
