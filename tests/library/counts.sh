@@ -1,0 +1,44 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Counts of what shall be one, none or few: rooms that price a program, places that compare prices, conditions on a
+# processor outside src/target, and numbers with a fraction in what prices and chooses.
+set -u
+cd "$(dirname "$0")/../.."
+passed=0 failed=0
+ok() { passed=$((passed + 1)); }
+wrong() { failed=$((failed + 1)); echo "$*"; }
+
+code() {   # files: their lines with the place, without comments and texts
+  for f in "$@"; do
+    awk -v f="$f" '{
+      line = $0
+      gsub(/"([^"\\]|\\.)*"/, "\"\"", line)
+      if (inside) { if (!sub(/^.*\*\//, "", line)) next; inside = 0 }
+      gsub(/\/\*([^*]|\*[^\/])*\*\//, "", line)
+      if (sub(/\/\*.*$/, "", line)) inside = 1
+      print f ":" FNR ":" line }' "$f"
+  done
+}
+library=$(ls src/*/*.[ch] kernels/*/*.[ch] kernels/*/*/*.[ch])
+
+rooms=$(code $library | sed -n 's|^\([a-z]*/[a-z]*\)/[^:]*:[0-9]*:tg_cost tg_.*{.*|\1|p' | sort -u)
+[ "$rooms" = src/model ] && ok || wrong "programs are priced in: $rooms"
+
+# A price is asked for in order to choose: of nests, and of sketches.
+choosers=$(code $library | grep -E '(tg_kernel_price|->price)\(' | grep -vE ':(static )?(bool|double|void) ' | cut -d: -f1 | sort -u |
+  grep -v '^src/api/' | tr '\n' ' ')
+[ "$choosers" = "kernels/kit/choose.c src/choose/choose.c " ] && ok || wrong "prices are compared in: $choosers"
+
+named=$(for f in $library; do case $f in src/target/*) ;; *) echo "$f" ;; esac; done)
+cpu=$(grep -nE 'AuthenticAMD|GenuineIntel|"(znver|skylake|icelake|sapphire|haswell|neoverse)|\.silicon *[=!]=|strcmp\([^)]*silicon' $named)
+[ -z "$cpu" ] && ok || wrong "conditions on a processor: $cpu"
+
+# 0.5, 1.0, 2.0, exponents and tolerances of rounding are no fitted numbers; what is chosen for GPUs is not counted.
+numbers=$(code src/model/*.c $(ls src/choose/*.c | grep -v /device) kernels/kit/choose.c kernels/gemm/bound.c kernels/gemm/propose.c kernels/gemm/candidates.c |
+  grep -E '[^0-9a-zA-Z_.][0-9]+\.[0-9]+' | sed -E 's/[^0-9a-zA-Z_.](0\.5|1\.0|2\.0|3\.0|0\.25|4\.0|0\.0|0\.999)([^0-9])/ \2/g' |
+  grep -E '[^0-9a-zA-Z_.][0-9]+\.[0-9]+')
+n=$(echo "$numbers" | grep -c .)
+MOST=16   # may only fall: no more than eight shall be left
+[ "$n" -le $MOST ] && ok || wrong "$n lines with numbers that data must stand behind, above $MOST: $numbers"
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
