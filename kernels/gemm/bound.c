@@ -46,7 +46,7 @@ static work sums_of_tile(const view *v, int64_t mr, int64_t nu, int64_t vl, bool
       .stores = n * at(v, v->m->store, vl), .loads = read ? n * at(v, v->m->load, vl) : 0, .instructions = n};
 }
 
-/* Cycles of a tile with so many terms, `unrolled` at a time: a loop, if there are more. sums: accumulators for each of
+/* Cycles of a tile with all its terms, `unrolled` at a time: a loop, if there are more. sums: accumulators for each of
  * its vectors. From one iteration to the next a chain of additions is as long as the terms that it has; without a loop
  * other tiles are computed beside it. */
 static double tile_of(const view *v, work term, double terms, double unrolled, double sums, work once) {
@@ -154,7 +154,8 @@ static double panels(const view *v, const tg_kit_choice *c, bool both) {
   some_rows list[SOME];
   int64_t vl = knob(c, "VL", v->lanes), nu = knob(c, "NU", 1), mr = knob(c, "MR", 1), kc = knob(c, "KC", v->terms),
           wide = nu * vl, of = smaller(kc, v->terms), groups = 1;
-  double uk = (double)knob(c, "UK", 1), panels_n = (double)up(v->columns, wide), blocks = (double)up(v->terms, kc), terms = (double)v->terms / blocks,
+  double uk = (double)knob(c, "UK", 1), panels_n = (double)up(v->columns, wide), blocks = (double)up(v->terms, kc),
+         terms = (double)v->terms / blocks,
          core = 0, memory = 0, panel = (double)(of * wide) * v->packed_size,
          row_bytes = (double)(v->rows * v->terms) * v->row_size;
   bool grouped = knob(c, "GROUPED", 0);

@@ -153,7 +153,7 @@ static int64_t unrolled(const tg_gemm_view *v, int64_t tile) {
   return n;
 }
 
-/* May a schedule copy all terms of so many lines, at the upper end of their range? */
+/* May a schedule copy all terms of these lines, at the upper end of their range? */
 static bool may_copy(const tg_gemm_points *to, int64_t lines) { return lines <= TG_COPY_MOST / larger(1, to->p->k.hi); }
 
 void tg_gemm_propose_direct(tg_gemm_points *to) {

@@ -37,7 +37,7 @@ typedef struct tg_kit_question {
   bool kept_only;                /* price nothing: what was kept, or the first */
 } tg_kit_question;
 
-/* The cheapest that were found, and their number: one for all sizes if it is about as cheap as any other at each launch;
- * else regions that have no size in common, and that have all sizes together. */
+/* The cheapest that were found, and their number: one for all sizes if it is about as cheap as any other at each
+ * launch; else regions that have no size in common, and that have all sizes together. */
 uint32_t tg_kit_choose(tg_context *c, const tg_kit_question *q, tg_kit_region out[TG_KIT_REGIONS]);
 #endif
