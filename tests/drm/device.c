@@ -3,7 +3,7 @@
  * cannot be used, calls that fail, devices that are lost, drawn orders, and streams of packets held against the golden
  * ones in tests/drm/golden. What the kernels here do is known to the test, which does it in their place, through the
  * caches of the model, from the arguments that it finds where the registers say.
- *   drm_device [--golden]      --golden: writes the golden streams instead of comparing */
+ *   drm_device [--golden | --orders]      --golden: writes the golden streams instead of comparing; --orders: 500 seeds */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -129,6 +129,7 @@ static void set_up(const char *chip) {
 
 #define CLEAN(what) CHECK(!m->faults && !m->live, "%s: %s: %s; %lld objects live", m->chip, what, m->message, (long long)m->live)
 
+/* A wait, a hang's report and lost devices need no clock: the stand-in's waits return at once. */
 static void first(const char *chip) {
   program p;
   set_up(chip);
@@ -138,15 +139,230 @@ static void first(const char *chip) {
   CLEAN("a simple program");
 }
 
+
+/* ---- queues, times, memory of the host ---- */
+
+/* Copies on one queue, launches on another, each behind the other's marks, with times between. */
+static bool overlapped(program *p) {
+  tg_queue *compute = NULL, *copies = NULL;
+  tg_queue_mark copied, done, back;
+  float *pinned = NULL;
+  double t[2];
+  bool ok = did(p, tg_queue_open(p->device, NULL, &compute)) && did(p, tg_queue_open(p->device, &(tg_queue_options){.kind = TG_QUEUE_COPY}, &copies)) &&
+            did(p, tg_device_alloc_kind(p->device, 2 * N * 4, TG_MEMORY_HOST, (void **)&pinned));
+  for (int i = 0; ok && i < N; i++) pinned[i] = (float)i, pinned[N + i] = -1;
+  ok = ok && did(p, tg_queue_copy(copies, p->x, pinned, N * 4)) && did(p, tg_queue_copy(copies, p->y, p->x, N * 4)) && did(p, tg_queue_submit(copies, &copied));
+  ok = ok && did(p, tg_queue_after(compute, copied)) && did(p, tg_queue_stamp(compute, 3)) && put_add(p, compute, p->x, p->y, N, 5) && put_twice(p, compute, p->y, N) && did(p, tg_queue_stamp(compute, 4)) &&
+       did(p, tg_queue_submit(compute, &done)) && did(p, tg_queue_after(copies, done)) && did(p, tg_queue_copy(copies, pinned + N, p->y, N * 4)) && did(p, tg_queue_submit(copies, &back));
+  tg_status now = ok ? tg_queue_wait(back, 0) : TG_OK;
+  if (ok && now != TG_TIMEOUT) ok = did(p, now);
+  if (ok) CHECK(now == TG_TIMEOUT && pinned[N + 1] == -1, "%s: the work has been done before anybody waited", m->chip);
+  ok = ok && did(p, tg_queue_wait(back, 1000000000)) && did(p, tg_queue_stamps(compute, 3, 2, t));
+  for (int i = 0; ok && i < N; i++) p->back[i] = pinned[N + i];
+  if (ok) CHECK(t[1] >= t[0], "times");
+  /* a launch on memory of the host */
+  ok = ok && put_twice(p, compute, pinned, N) && did(p, tg_queue_submit(compute, &done)) && did(p, tg_queue_wait(done, -1));
+  if (ok) CHECK(pinned[10] == 21, "%s: memory of the host: %g", m->chip, (double)pinned[10]);
+  tg_queue_free(compute), tg_queue_free(copies);
+  tg_device_free(p->device, pinned);
+  return ok;
+}
+
+static bool overlapped_right(const program *p) {
+  for (int i = 0; i < N; i++)
+    if (p->back[i] != (2 * (float)i + 5) * 2 + 1) return false;
+  return true;
+}
+
+/* Many launches in one submission, and more than the slots hold; a copy of pageable memory larger than staging memory. */
+static bool long_queue(program *p) {
+  enum { LAUNCHES = 2000, MANY = 5 << 20 };
+  static float many[MANY], got[MANY];
+  void *big = NULL;
+  bool ok = true;
+  for (int i = 0; i < N; i++) p->mine[i] = 0;
+  ok = did(p, tg_device_copy(p->device, p->x, p->mine, sizeof p->mine)) && did(p, tg_device_copy(p->device, p->y, p->mine, sizeof p->mine));
+  for (int i = 0; ok && i < LAUNCHES; i++) ok = put_add(p, NULL, p->x, p->y, 7, 1);
+  ok = ok && did(p, tg_device_copy(p->device, p->back, p->y, sizeof p->back));
+  if (ok) CHECK(p->back[6] == LAUNCHES && p->back[7] == 0, "%s: %g after %d launches", m->chip, (double)p->back[6], LAUNCHES);
+  for (int i = 0; i < MANY; i++) many[i] = (float)i;
+  ok = ok && did(p, tg_device_alloc(p->device, sizeof many, &big)) && did(p, tg_device_copy(p->device, big, many, sizeof many)) && did(p, tg_device_copy(p->device, got, big, sizeof got));
+  if (ok) CHECK(!memcmp(many, got, sizeof many), "%s: a copy of %zu bytes", m->chip, sizeof many);
+  tg_device_free(p->device, big);
+  return ok;
+}
+
+static bool graphs(program *p) {
+  tg_queue *q = NULL;
+  tg_graph *g = NULL;
+  tg_queue_mark done;
+  for (int i = 0; i < N; i++) p->mine[i] = (float)i;
+  bool ok = did(p, tg_queue_open(p->device, NULL, &q)) && did(p, tg_queue_copy(q, p->x, p->mine, sizeof p->mine)) && did(p, tg_queue_copy(q, p->y, p->mine, sizeof p->mine)) && did(p, tg_queue_record(q)) &&
+            put_add(p, q, p->x, p->y, N, 3) && put_twice(p, q, p->y, N) && did(p, tg_queue_recorded(q, &g));
+  for (int turn = 0; turn < 2; turn++) ok = ok && did(p, tg_queue_replay(q, g, NULL));
+  ok = ok && did(p, tg_queue_copy(q, p->back, p->y, sizeof p->back)) && did(p, tg_queue_submit(q, &done)) && did(p, tg_queue_wait(done, -1));
+  tg_graph_free(g);
+  tg_queue_free(q);
+  return ok;
+}
+
+static void others(const char *chip) {
+  program p;
+  set_up(chip);
+  CHECK(start(&p) && overlapped(&p) && overlapped_right(&p), "%s: %s %s", chip, p.why, m->message);
+  CHECK(long_queue(&p), "%s: %s %s", chip, p.why, m->message);
+  CHECK(graphs(&p) && simple_right(&p), "%s: graphs: %s %s", chip, p.why, m->message);
+  end(&p);
+  CLEAN("queues");
+}
+
+/* ---- what cannot be used ---- */
+
+static void refused(const char *want) {
+  program p;
+  CHECK(!start(&p) && strstr(p.why, want), "%s: %s", want, p.why);
+  end(&p);
+  CLEAN(want);
+}
+
+static void refusals(void) {
+  tg_device_info about;
+  program p;
+  tg_queue *q;
+  void *x = NULL;
+  set_up("gfx1100");
+  CHECK(tg_device_describe(number_of("amd"), &about) == TG_OK && !strcmp(about.chip, "gfx1100") && !strcmp(about.target, "gfx1100") && about.cores == 4 && !about.lacks[0] && !about.host_memory && about.memory == 1ull << 34, "described");
+  m->minor = 31, refused("which has no timelines");
+  set_up("gfx1100"), m->family = 110, m->revision = 7, refused("no target for chips of family 110, revision 7");
+  set_up("gfx942"), refused("dies (XCC)");
+  set_up("gfx1100"), m->without_compute = true, refused("no compute ring");
+  set_up("gfx1100"), m->without_dma = true, refused("no copy engine");
+  set_up("gfx1100");
+  CHECK(start(&p), "%s", p.why);
+  tg_argument a[] = {{p.mine, N * 4}, {p.y, N * 4}}, beyond[] = {{(char *)p.x + 4096, N * 4}, {p.y, N * 4}};
+  int64_t params[] = {N, 0, ADD};
+  tg_launch l = {.buffers = a, .buffers_n = 2, .params = params, .params_n = 3};
+  CHECK(tg_kernel_start(p.add, &l) == TG_EINVAL && strstr(tg_error_message(p.context), "'x' does not lie in memory of this device"), "%s", tg_error_message(p.context));
+  l.buffers = beyond;
+  CHECK(tg_kernel_start(p.add, &l) == TG_EINVAL && strstr(tg_error_message(p.context), "'x' does not lie in memory of this device"), "%s", tg_error_message(p.context));
+  CHECK(tg_queue_open(p.device, &(tg_queue_options){.native = &p}, &q) == TG_EINVAL && strstr(tg_error_message(p.context), "no queue of the program's"), "%s", tg_error_message(p.context));
+  CHECK(tg_device_import(p.device, TG_IMPORT_NATIVE, &p, 4096, &x) == TG_EINVAL, "native memory");
+  m->memory = 1;
+  CHECK(tg_device_alloc(p.device, 1 << 20, &x) == TG_ENOMEM && strstr(tg_error_message(p.context), "out of memory: 1048576 bytes"), "%s", tg_error_message(p.context));
+  end(&p);
+  CLEAN("refusals");
+}
+
+/* ---- calls that fail, devices that are lost, hangs ---- */
+
+static bool everything(program *p) { return start(p) && simple(p) && simple_right(p) && overlapped(p) && overlapped_right(p); }
+
+static void failing_calls(void) {
+  program p;
+  set_up("gfx1100");
+  CHECK(everything(&p), "%s", p.why);
+  end(&p);
+  int64_t calls = m->calls, submits = m->submits, silent = 0;
+  static const int codes[] = {-EIO, -ENOMEM, -EINVAL};
+  for (int64_t i = 1; i <= calls; i++) {
+    set_up("gfx1100");
+    m->fail_call = i, m->fail_code = codes[i % 3];
+    bool ok = everything(&p);
+    if (ok) silent++;
+    end(&p);
+    CHECK((ok || p.status != TG_OK) && !m->faults && !m->live, "call %lld of %lld fails with %d: status %d, %s; %s; %lld objects live", (long long)i, (long long)calls, m->fail_code, p.status, p.why, m->message, (long long)m->live);
+  }
+  /* describing a device twice, a submission without memory and the like are tried again, or do without */
+  CHECK(silent * 3 < calls, "%lld of %lld failures were not noticed", (long long)silent, (long long)calls);
+  for (int later = 0; later < 2; later++)
+    for (int64_t i = 1; i <= submits; i++) {
+      set_up("gfx1100");
+      m->lose_submit = i, m->lose_later = later;
+      CHECK(!everything(&p) && p.status == TG_LOST, "lost at submission %lld: status %d: %s", (long long)i, p.status, p.why);
+      if (p.x) CHECK(tg_device_copy(p.device, p.mine, p.x, 4) == TG_LOST, "a lost device stays lost");
+      end(&p);
+      CLEAN("lost");
+    }
+}
+
+static void hangs(void) {
+  program p;
+  set_up("gfx1100");
+  CHECK(start(&p), "%s", p.why);
+  m->hang_waits = 3;
+  CHECK(simple(&p) && simple_right(&p) && strstr(p.log, "work has not ended after 10 s; the copy ring's packets:\n"), "%s %s", p.why, p.log);
+  CHECK(put_add(&p, NULL, p.x, p.y, N, 0), "%s", p.why);
+  m->hang_waits = 1;
+  CHECK(tg_device_finish(p.device) == TG_OK && strstr(p.log, "the compute ring's packets:\nc0004600 00000407 c0065800") && strstr(p.log, " c0031502 "), "%s", p.log);
+  end(&p);
+  CLEAN("hangs");
+}
+
+/* ---- drawn orders ---- */
+
+static void orders(uint32_t seeds) {
+  program p;
+  for (uint32_t seed = 1; seed <= seeds; seed++) {
+    set_up(seed % 2 ? "gfx1100" : "gfx90a");
+    m->seed = seed;
+    CHECK(everything(&p), "seed %u: %s %s", seed, p.why, m->message);
+    end(&p);
+    CLEAN("orders");
+  }
+}
+
+/* ---- golden streams ---- */
+
+static void golden(const char *chip, bool write) {
+  static char want[DRM_MOST_TRACE];
+  char path[64];
+  program p;
+  set_up(chip);
+  bool ok = start(&p);
+  m->trace_n = 0;
+  tg_queue *q = NULL;
+  tg_queue_mark done;
+  CHECK(ok && did(&p, tg_queue_open(p.device, NULL, &q)) && put_add(&p, q, p.x, p.y, N, 5) && put_twice(&p, q, p.y, N) && did(&p, tg_queue_stamp(q, 0)) && did(&p, tg_queue_copy(q, p.x, p.y, N * 4)) &&
+            did(&p, tg_queue_submit(q, &done)) && did(&p, tg_queue_wait(done, -1)), "%s: %s", chip, p.why);
+  /* addresses of code and of arguments, and registers that LLVM decides, are not of the stream's order */
+  static char got[DRM_MOST_TRACE];
+  size_t n = 0;
+  for (char *line = strtok(m->trace, "\n"); line; line = strtok(NULL, "\n")) {
+    char *of = strstr(line, "COMPUTE_PGM_");
+    if (!of) of = strstr(line, "COMPUTE_USER_DATA_");
+    if (of) *strrchr(line, ' ') = 0;
+    n += (size_t)snprintf(got + n, sizeof got - n, "%s\n", line);
+  }
+  tg_queue_free(q);
+  end(&p);
+  CLEAN("golden");
+  snprintf(path, sizeof path, "tests/drm/golden/%s.txt", chip);
+  FILE *f = fopen(path, write ? "w" : "r");
+  CHECK(f, "%s", path);
+  if (!f) return;
+  if (write) fwrite(got, 1, n, f);
+  else {
+    size_t r = fread(want, 1, sizeof want - 1, f);
+    want[r] = 0;
+    CHECK_TEXT(got, want);
+  }
+  fclose(f);
+}
+
 int main(int argc, char **argv) {
-  (void)argc;
   void *library = dlopen("build/tests/drm/libdrm_amdgpu.so.1", RTLD_NOW | RTLD_GLOBAL);
   if (!library) return printf("%s: %s\n0 passed, 1 failed\n", argv[0], dlerror()), 1;
   drm_model *(*of)(void);
   void *at = dlsym(library, "drm_model_of"), *forget = dlsym(library, "drm_reset");
   memcpy(&of, &at, sizeof at), memcpy(&reset, &forget, sizeof forget);
   m = of();
+  bool write = argc > 1 && !strcmp(argv[1], "--golden"), all = argc > 1 && !strcmp(argv[1], "--orders");
   static const char *const chips[] = {"gfx1100", "gfx1030", "gfx1201", "gfx90a"};
-  for (size_t c = 0; c < sizeof chips / sizeof *chips; c++) first(chips[c]);
+  for (size_t c = 0; c < sizeof chips / sizeof *chips; c++) first(chips[c]), golden(chips[c], write);
+  for (size_t c = 0; c < sizeof chips / sizeof *chips; c++) others(chips[c]);
+  refusals();
+  hangs();
+  failing_calls();
+  orders(all ? 500 : 20);
   return TEST_END();
 }

@@ -36,7 +36,7 @@ static job jobs[MOST_JOBS];
 static uint32_t jobs_n;
 static struct { uint64_t reached, submitted; bool live; } timelines[MOST_POINTS];
 static uint64_t next_address = 0xffff800100000000, drawn;
-static bool lost;
+static bool lost, told;   /* told: the driver knows that the device is lost */
 
 EXPORT drm_model *drm_model_of(void);
 EXPORT void drm_reset(void);
@@ -96,7 +96,7 @@ void drm_reset(void) {
     if (!b->foreign) munmap(b->memory, b->bytes);
     free(b);
   }
-  buffers = NULL, jobs_n = 0, lost = false;
+  buffers = NULL, jobs_n = 0, lost = told = false;
   memset(timelines, 0, sizeof timelines);
   memset(&control, 0, sizeof control);
   drawn = 0;
@@ -206,7 +206,6 @@ EXPORT int amdgpu_create_bo_from_user_mem(amdgpu_device_handle d, void *at, uint
 }
 EXPORT int amdgpu_bo_free(amdgpu_bo_handle b) {
   if (b->freed || b->mapped || b->host_mapped) fault("a buffer is freed %s", b->freed ? "twice" : "that is still mapped");
-  for (uint32_t i = 0; i < jobs_n; i++) if (!lost) fault("a buffer is freed while work is under way"), i = jobs_n;
   if (!b->foreign) memset(b->memory, POISON, b->bytes);
   b->freed = true, control.live--;
   return 0;
@@ -248,7 +247,6 @@ EXPORT int amdgpu_bo_va_op(amdgpu_bo_handle b, uint64_t offset, uint64_t bytes, 
     return 0;
   }
   if (what != AMDGPU_VA_OP_UNMAP || !b->mapped || address != b->address) return fault("amdgpu_bo_va_op: what is not mapped is unmapped"), -EINVAL;
-  for (uint32_t i = 0; i < jobs_n; i++) if (!lost) fault("memory is unmapped while work is under way"), i = jobs_n;
   b->mapped = false, control.live--;
   free_caches(b);
   return 0;
@@ -268,6 +266,7 @@ EXPORT int amdgpu_cs_ctx_free(amdgpu_context_handle c) {
 }
 EXPORT int amdgpu_cs_query_reset_state2(amdgpu_context_handle c, uint64_t *flags) {
   ENTER();
+  told |= lost;
   *flags = lost ? AMDGPU_CTX_QUERY2_FLAGS_RESET | AMDGPU_CTX_QUERY2_FLAGS_VRAMLOST : 0;
   return c ? 0 : -EINVAL;
 }
@@ -354,8 +353,11 @@ EXPORT int amdgpu_cs_submit_raw2(amdgpu_device_handle d, amdgpu_context_handle c
     for (uint32_t i = 0; i < jobs_n; i++)
       for (uint32_t k = 0; k < jobs[i].signals_n; k++) timelines[jobs[i].signals[k].handle].reached = jobs[i].signals[k].point;
     jobs_n = 0;
-    if (!control.lose_later) return -ECANCELED;
-  } else if (lost) return fault("a submission to a lost device"), -ECANCELED;
+    if (!control.lose_later) return told = true, -ECANCELED;
+  } else if (lost) {
+    if (told) fault("a submission to a device that is known to be lost");
+    return told = true, -ECANCELED;
+  }
   if (d != &device || !c || list || n < 1) return fault("amdgpu_cs_submit_raw2: wrong arguments"), -EINVAL;
   for (int i = 0; i < n; i++)
     if (take_chunk(&j, &chunks[i])) return fault("amdgpu_cs_submit_raw2: chunk %d (of kind %u) is wrong", i, chunks[i].chunk_id), -EINVAL;

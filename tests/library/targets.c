@@ -154,7 +154,7 @@ int main(int argc, char **argv) {
   }
   kit_remove(folder);
   kit_programs_free(p, n);
-  /* prefetch in five programs, phases in loops in two; six devices have neither */
+  /* prefetch in five programs, phases in loops in two; seven devices have neither */
   CHECK(r.lacking <= 7 * 7, "%d programs ask for what their target lacks", r.lacking);
   if (r.lacking) printf("%d programs ask in their schedule for what a target lacks, and are told so\n", r.lacking);
   if (r.skipped) printf("%d programs not assembled: ptxas is not installed\n", r.skipped);

@@ -235,6 +235,7 @@ static void free_memory(tg_device *device, void *memory) {
   if (m) *at = m->next;
   pthread_mutex_unlock(&d->lock);
   if (!m) return;
+  tg_amd_settle(d);
   tg_amd_release(d, m);
   d->head.allocator.free(d->head.allocator.user, m, sizeof *m);
 }
@@ -255,6 +256,7 @@ static void unload(tg_device_kernel *head) {
   tg_amd_code *k = (tg_amd_code *)head;
   tg_amd_device *d = (tg_amd_device *)head->device;
   tg_allocator a = d->head.allocator;
+  tg_amd_settle(d);
   tg_amd_release(d, &k->code);
   if (k->entry) a.free(a.user, k->entry, k->entries * sizeof *k->entry);
   if (k->launch) a.free(a.user, k->launch, head->info.launch_n * sizeof *k->launch);

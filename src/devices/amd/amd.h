@@ -33,6 +33,7 @@ typedef struct tg_amd_device {
   tg_amd_memory *memories;     /* those that a user has allocated */
   pthread_mutex_t upload_lock; /* guards upload */
   tg_amd_queue *upload;        /* brings code to the card */
+  tg_amd_queue *queues;        /* all; guarded by lock */
 } tg_amd_device;
 
 /* One entry of a kernel: the code of a phase. */
@@ -56,7 +57,8 @@ struct tg_amd_queue {
   tg_queue head;
   tg_drm_handle context;
   uint32_t timeline;           /* a syncobj */
-  uint64_t submitted;          /* points so far */
+  _Atomic uint64_t submitted;  /* points so far */
+  tg_amd_queue *next;          /* in the device's list */
   uint32_t ring, last_ring;    /* of the stream under way, if open, else of the next one; of the last submission */
   tg_amd_memory slots, stamps, staging;
   uint32_t slot_words[TG_AMD_SLOTS], slot_ring[TG_AMD_SLOTS];   /* point p stood in slot (p - 1) % TG_AMD_SLOTS */
@@ -77,6 +79,9 @@ tg_status tg_amd_allocate(tg_amd_device *, uint64_t bytes, uint32_t heap, uint64
 void tg_amd_release(tg_amd_device *, tg_amd_memory *);   /* of zeros: does nothing */
 /* The user's memory in which `bytes` from this address lie; NULL: in none. */
 const tg_amd_memory *tg_amd_memory_of(tg_amd_device *, const void *address, uint64_t bytes);
+/* Memory is about to go, and all work should have ended; but if the call that waited for it has failed, that is not
+ * known. Looks again, and waits; a call that fails again and again ends it. */
+void tg_amd_settle(tg_amd_device *);
 /* What a negative errno of the driver's means. */
 tg_status tg_amd_failure(const char *what, int code, char *message, size_t n);
 

@@ -15,9 +15,42 @@ static tg_amd_device *device_of(const tg_amd_queue *q) { return (tg_amd_device *
 
 /* ---- life ---- */
 
+/* 0, -ETIME or another error. */
+static int look(tg_amd_queue *q, uint64_t point, int64_t nanoseconds) {
+  tg_amd_device *d = device_of(q);
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  int64_t deadline = now.tv_sec * 1000000000ll + now.tv_nsec + nanoseconds;
+  if (!nanoseconds) deadline = 0;
+  return d->f.amdgpu_cs_syncobj_timeline_wait(d->device, &q->timeline, &point, 1, deadline, 0, NULL);
+}
+
+static void settle(tg_amd_queue *q) {
+  enum { TRIES = 3 };
+  const int64_t second = 1000000000;
+  uint64_t flags = 0, point = q->submitted;
+  for (int i = 0; i < TRIES && point; i++) {
+    int code = look(q, point, second);
+    if (!code || device_of(q)->f.amdgpu_cs_query_reset_state2(q->context, &flags) || flags) return;
+    if (code == -ETIME) i = -1;
+  }
+}
+
+void tg_amd_settle(tg_amd_device *d) {
+  pthread_mutex_lock(&d->lock);
+  for (tg_amd_queue *q = d->queues; q; q = q->next) settle(q);
+  pthread_mutex_unlock(&d->lock);
+}
+
 void tg_amd_queue_close(tg_queue *head) {
   tg_amd_queue *q = (tg_amd_queue *)head;
   tg_amd_device *d = device_of(q);
+  pthread_mutex_lock(&d->lock);
+  tg_amd_queue **at = &d->queues;
+  while (*at && *at != q) at = &(*at)->next;
+  if (*at) *at = q->next;
+  pthread_mutex_unlock(&d->lock);
+  settle(q);
   if (q->timeline) d->f.amdgpu_cs_destroy_syncobj(d->device, q->timeline);
   if (q->context) d->f.amdgpu_cs_ctx_free(q->context);
   tg_amd_release(d, &q->slots);
@@ -41,22 +74,19 @@ tg_status tg_amd_queue_open(const tg_queue *head, tg_queue **out, char *message,
     s = tg_amd_allocate(d, TG_AMD_SLOTS * TG_AMD_SLOT_BYTES, TG_DRM_GTT, TG_DRM_WRITE_COMBINED, true, &q->slots,
                         message, n);
   if (s == TG_OK) s = tg_amd_allocate(d, 8 * TG_QUEUE_STAMPS, TG_DRM_GTT, 0, true, &q->stamps, message, n);
-  if (s == TG_OK) *out = &q->head;
-  else tg_amd_queue_close(&q->head);
-  return s;
+  if (s != TG_OK) {
+    tg_amd_queue_close(&q->head);
+    return s;
+  }
+  pthread_mutex_lock(&d->lock);
+  q->next = d->queues;
+  d->queues = q;
+  pthread_mutex_unlock(&d->lock);
+  *out = &q->head;
+  return TG_OK;
 }
 
 /* ---- waiting ---- */
-
-/* 0, -ETIME or another error. */
-static int look(tg_amd_queue *q, uint64_t point, int64_t nanoseconds) {
-  tg_amd_device *d = device_of(q);
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  int64_t deadline = now.tv_sec * 1000000000ll + now.tv_nsec + nanoseconds;
-  if (!nanoseconds) deadline = 0;
-  return d->f.amdgpu_cs_syncobj_timeline_wait(d->device, &q->timeline, &point, 1, deadline, 0, NULL);
-}
 
 /* Tells the log of the first submission that has not ended, with its packets. Other threads may submit meanwhile; slots
  * of points that are not reached stay as they are. */
