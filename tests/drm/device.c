@@ -20,6 +20,10 @@ static void (*reset)(void);
 static const char add[] = "kernel add(N in 1..1000, D in 0..1000, ID in 8021760..8021776) { in(x, f32, [N]); inout(y, f32, [N]); range(i, N) y[i] = y[i] + x[i] + f32(D); }";
 static const char twice[] = "kernel twice(N in 1..1000, ID in 8021760..8021776) { inout(y, f32, [N]); range(i, N) y[i] = y[i] * 2 + 1; }";
 
+/* 300 floats of LOCAL are 1200 bytes, which are given as 1536. */
+static const char local[] = "kernel turned(ID in 8021760..8021776) { in(x, f32, [900]); out(y, f32, [900]); range(g, 3, global) { define_local(t, f32, [300]); range(i, 300, local) t[i] = x[g*300 + i];"
+                            "range(i, 300, local) y[g*300 + i] = t[299 - i]; } }";
+
 /* ---- kernels, by what they mean ---- */
 
 typedef struct { const drm_dispatch *d; bool ok; } machine;
@@ -43,7 +47,10 @@ static bool run(void *user, const drm_dispatch *d, char *message, size_t n) {
     for (uint64_t i = 0; i < a[2] && k.ok; i++) put(&k, a[1], i, get(&k, a[1], i) + get(&k, a[0], i) + (float)a[3]);
   else if (a[2] == TWICE && a[1] <= N)
     for (uint64_t i = 0; i < a[1] && k.ok; i++) put(&k, a[0], i, get(&k, a[0], i) * 2 + 1);
-  else return snprintf(message, n, "the arguments are old, or another's"), false;
+  else if (a[2] == LOCAL) {
+    if (d->local_bytes != 1536 || d->groups[0] != 3 || d->groups[1] != 1 || d->groups[2] != 1 || d->threads[0] < 300) return snprintf(message, n, "%u bytes of LOCAL", d->local_bytes), false;
+    for (uint64_t i = 0; i < 900 && k.ok; i++) put(&k, a[1], i, get(&k, a[0], i / 300 * 300 + 299 - i % 300));
+  } else return snprintf(message, n, "the arguments are old, or another's"), false;
   if (!k.ok) snprintf(message, n, "memory that is not mapped");
   return k.ok;
 }
@@ -153,7 +160,7 @@ static bool overlapped(program *p) {
   for (int i = 0; ok && i < N; i++) pinned[i] = (float)i, pinned[N + i] = -1;
   ok = ok && did(p, tg_queue_copy(copies, p->x, pinned, N * 4)) && did(p, tg_queue_copy(copies, p->y, p->x, N * 4)) && did(p, tg_queue_submit(copies, &copied));
   ok = ok && did(p, tg_queue_after(compute, copied)) && did(p, tg_queue_stamp(compute, 3)) && put_add(p, compute, p->x, p->y, N, 5) && put_twice(p, compute, p->y, N) && did(p, tg_queue_stamp(compute, 4)) &&
-       did(p, tg_queue_submit(compute, &done)) && did(p, tg_queue_after(copies, done)) && did(p, tg_queue_copy(copies, pinned + N, p->y, N * 4)) && did(p, tg_queue_submit(copies, &back));
+       did(p, tg_queue_submit(compute, &done)) && did(p, tg_queue_after(copies, done)) && did(p, tg_queue_copy(copies, pinned + N, p->y, N * 4)) && did(p, tg_queue_stamp(copies, 0)) && did(p, tg_queue_submit(copies, &back));
   tg_status now = ok ? tg_queue_wait(back, 0) : TG_OK;
   if (ok && now != TG_TIMEOUT) ok = did(p, now);
   if (ok) CHECK(now == TG_TIMEOUT && pinned[N + 1] == -1, "%s: the work has been done before anybody waited", m->chip);
@@ -192,6 +199,32 @@ static bool long_queue(program *p) {
   return ok;
 }
 
+/* A kernel with LOCAL memory; many marks; a kernel driver that is short of memory for a moment. */
+static bool odds(program *p) {
+  tg_kernel *turned = NULL;
+  tg_queue *q[2] = {NULL, NULL};
+  tg_queue_mark done;
+  int64_t id = LOCAL;
+  tg_argument a[] = {{p->x, 3600}, {p->y, 3600}};
+  for (int i = 0; i < N; i++) p->mine[i] = (float)i;
+  bool ok = did(p, tg_device_copy(p->device, p->x, p->mine, sizeof p->mine)) &&
+            did(p, tg_kernel_compile_text(p->context, "local", local, &(tg_compile_options){.device = p->device, .flags = TG_COMPILE_AS_WRITTEN}, &turned)) &&
+            did(p, tg_kernel_run(turned, &(tg_launch){.buffers = a, .buffers_n = 2, .params = &id, .params_n = 1})) && did(p, tg_device_copy(p->device, p->back, p->y, 3600));
+  if (ok) CHECK(p->back[0] == 299 && p->back[600] == 899, "%s: LOCAL: %g", m->chip, (double)p->back[0]);
+  tg_kernel_free(turned);
+  for (int i = 0; i < 2; i++) ok = ok && did(p, tg_queue_open(p->device, NULL, &q[i]));
+  for (int i = 0; i < N; i++) p->mine[i] = 0;
+  ok = ok && did(p, tg_queue_copy(q[0], p->x, p->mine, sizeof p->mine)) && did(p, tg_queue_copy(q[0], p->y, p->mine, sizeof p->mine));
+  for (int i = 0; ok && i < 40; i++)
+    ok = put_add(p, q[i % 2], p->x, p->y, 10, 1) && did(p, tg_queue_submit(q[i % 2], &done)) && did(p, tg_queue_after(q[1 - i % 2], done)) && did(p, tg_queue_after(q[1 - i % 2], done));
+  for (int i = 0; ok && i < 40; i++) ok = did(p, tg_queue_after(q[0], done));
+  m->busy_submits = 3;
+  ok = ok && put_add(p, q[0], p->x, p->y, 10, 1) && did(p, tg_queue_copy(q[0], p->back, p->y, 40)) && did(p, tg_queue_submit(q[0], &done)) && did(p, tg_queue_wait(done, -1));
+  if (ok) CHECK(p->back[9] == 41 && !m->busy_submits, "%s: %g after 41 launches on two queues", m->chip, (double)p->back[9]);
+  tg_queue_free(q[0]), tg_queue_free(q[1]);
+  return ok;
+}
+
 static bool graphs(program *p) {
   tg_queue *q = NULL;
   tg_graph *g = NULL;
@@ -211,6 +244,7 @@ static void others(const char *chip) {
   set_up(chip);
   CHECK(start(&p) && overlapped(&p) && overlapped_right(&p), "%s: %s %s", chip, p.why, m->message);
   CHECK(long_queue(&p), "%s: %s %s", chip, p.why, m->message);
+  CHECK(odds(&p), "%s: odds: %s %s", chip, p.why, m->message);
   CHECK(graphs(&p) && simple_right(&p), "%s: graphs: %s %s", chip, p.why, m->message);
   end(&p);
   CLEAN("queues");
@@ -313,6 +347,25 @@ static void orders(uint32_t seeds) {
 
 /* ---- golden streams ---- */
 
+/* The n-th packet of this kind, its fields alone, is that of the table in docs/devices.md. */
+static void in_table(const char *chip, const char *when, const char *stream, const char *packet, int n, const char *docs) {
+  char row[256];
+  const char *at = stream;
+  for (int i = 0; i < n && at; i++) at = strstr(at, packet) ? strstr(at, packet) + strlen(packet) : NULL;
+  if (at) snprintf(row, sizeof row, "| %s | %s |%.*s |\n", when, chip, (int)strcspn(at, "\n"), at);
+  CHECK(at && strstr(docs, row), "docs/devices.md has no row %s", at ? row : when);
+}
+
+static void as_documented(const char *chip, const char *stream) {
+  static char docs[1 << 16];
+  FILE *f = fopen("docs/devices.md", "r");
+  docs[f ? fread(docs, 1, sizeof docs - 1, f) : 0] = 0;
+  if (f) fclose(f);
+  in_table(chip, "BEGIN", stream, "ACQUIRE_MEM", 1, docs);
+  in_table(chip, "BETWEEN", stream, "ACQUIRE_MEM", 2, docs);
+  in_table(chip, "END", stream, "RELEASE_MEM", 2, docs);
+}
+
 static void golden(const char *chip, bool write) {
   static char want[DRM_MOST_TRACE];
   char path[64];
@@ -336,6 +389,7 @@ static void golden(const char *chip, bool write) {
   tg_queue_free(q);
   end(&p);
   CLEAN("golden");
+  as_documented(chip, got);
   snprintf(path, sizeof path, "tests/drm/golden/%s.txt", chip);
   FILE *f = fopen(path, write ? "w" : "r");
   CHECK(f, "%s", path);

@@ -35,6 +35,7 @@ typedef struct drm_model {
   int64_t lose_submit;                  /* the device is lost at the n-th submission; 0: never */
   bool lose_later;                      /* the submission is taken, and its work is lost */
   int64_t hang_waits;                   /* so many waits end in a time-out before any work is done */
+  int64_t busy_submits;                 /* so many submissions are refused for want of memory first */
   uint64_t memory;                      /* of the card; 0: enough */
   bool without_compute, without_dma;
   /* runs a dispatch; NULL: none is run, and its effects are missing. false: message says why */

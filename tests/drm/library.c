@@ -348,6 +348,7 @@ static int take_chunk(job *j, const struct drm_amdgpu_cs_chunk *c) {
 EXPORT int amdgpu_cs_submit_raw2(amdgpu_device_handle d, amdgpu_context_handle c, uint32_t list, int n, struct drm_amdgpu_cs_chunk *chunks, uint64_t *number) {
   ENTER();
   job j = {.context = c};
+  if (control.busy_submits && control.busy_submits--) return -ENOMEM;
   if (++control.submits == control.lose_submit) {
     lost = true;
     for (uint32_t i = 0; i < jobs_n; i++)
