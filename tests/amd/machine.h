@@ -46,7 +46,7 @@ typedef struct {
   uint8_t *local, *local_unknown;
   amd_cell *local_cell, *cell;          /* cell: a hash table */
   uint64_t cells, used, random;
-  bool flush, ieee;
+  bool flush, swaps;                    /* swaps: the code has loops of compare and swap */
   jmp_buf trap;
 } amd_machine;
 

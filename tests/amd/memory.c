@@ -48,8 +48,9 @@ static void touch(amd_machine *m, const amd_flight *f, uint64_t address, uint32_
   uint32_t shift = m->shift[f->local];
   for (uint64_t a = address >> shift; a <= (address + bytes - 1) >> shift; a++) {
     amd_cell *c = f->local ? &m->local_cell[a] : find(m, a + 1);
-    if (other(m, &c->wrote) && !(f->atomic && c->wrote.flags & STAMP_ATOMIC)) race(m, f, &c->wrote, a << shift, "a write");
-    if (writes && other(m, &c->read) && !(f->atomic && c->read.flags & STAMP_ATOMIC)) race(m, f, &c->read, a << shift, "a read");
+    bool tries = !writes && m->swaps && c->wrote.flags & STAMP_ATOMIC;     /* what a loop of compare and swap begins with */
+    if (other(m, &c->wrote) && !tries && !(f->atomic && c->wrote.flags & STAMP_ATOMIC)) race(m, f, &c->wrote, a << shift, "a write");
+    if (writes && other(m, &c->read) && !(f->atomic && (m->swaps || c->read.flags & STAMP_ATOMIC))) race(m, f, &c->read, a << shift, "a read");
     stamp(m, writes ? &c->wrote : &c->read, f);
   }
 }
@@ -72,7 +73,10 @@ static void landed(amd_machine *m, amd_flight *f) {
   amd_wave *w = m->w;
   const amd_instruction *now = m->i;
   m->i = f->i;
-  touch_all(m, f);
+  /* The waves of a group of CDNA reach global memory through one cache, in the order of issue, unless TG_SPLIT spreads
+   * them ("User Guide for AMDGPU Backend", "Memory Model gfx90a"). */
+  bool in_order = !amd_rdna(m) && !f->local && !(m->d->rsrc3 >> 16 & 1);
+  if (!in_order) touch_all(m, f);
   for (uint32_t r = 0; r < f->registers; r++)
     if (f->counter == FLIGHT_SCALAR) {
       w->s_flying[f->first + r] = 0, w->s[f->first + r] = f->data[0][r], w->s_unknown[f->first + r] = f->unknown[0][r];
@@ -293,8 +297,8 @@ static void scalar_load(amd_machine *m) {
   uint64_t a = base + offset + (uint64_t)i->offset;
   f->on = 1, f->address[0][0] = small ? a : a & ~(uint64_t)3, f->registers = (i->bytes + 3) / 4, f->first = i->result[0].code;
   uint32_t bytes = i->bytes;            /* of a word at the end of memory the bytes that are there: so narrow loads are widened */
-  while (bytes > i->bytes - 4 + small * 4 && bytes && !m->d->access(m->d->user, f->address[0][0], f->data[0], bytes, AMD_READ)) bytes--;
-  bool astray = !bytes || bytes + 4 <= i->bytes;
+  while (bytes && bytes + 4 > i->bytes && !m->d->access(m->d->user, f->address[0][0], f->data[0], bytes, AMD_READ)) bytes--;
+  bool astray = !bytes || bytes + 4 <= i->bytes || (small && bytes < i->bytes);
   if (astray && !amd_exec(m)) m->d->count.astray++, memset(f->unknown[0], 0xff, sizeof f->unknown[0]), bytes = i->bytes;
   else if (astray) amd_fault(m, "reads %u bytes at %llx, where no memory is for that", i->bytes, (unsigned long long)a);
   if (bytes < i->bytes) f->unknown[0][(i->bytes - 1) / 4] = ~0u << 8 * (bytes & 3);
@@ -319,6 +323,7 @@ void amd_open_memory(amd_machine *m) {
     const amd_instruction *i = m->instruction[k];
     if (!i || !i->bytes) continue;
     uint32_t space = i->row->format == AMD_DS;
+    m->swaps |= i->operation == AMD_G_ATOMIC_CMPSWAP_B32 || i->operation == AMD_G_ATOMIC_CMPSWAP_B64;
     if ((space || i->row->format == AMD_GLOBAL) && i->bytes < narrow[space]) narrow[space] = i->bytes;
   }
   for (uint32_t s = 0; s < 2; s++) m->shift[s] = narrow[s] >= 4 ? 2 : narrow[s] == 2;

@@ -234,7 +234,6 @@ static void limits(amd_machine *m) {
   if (d->properties >> 11 & 1) amd_fault(m, "the kernel asks for a stack");
   if (d->rsrc1 >> 12 & 15) amd_fault(m, "the kernel asks for another way of rounding than to nearest");
   m->flush = !(d->rsrc1 >> 16 & 3);
-  m->ieee = d->rsrc1 >> 23 & 1;
   m->waves = (uint32_t)(threads + m->lanes - 1) / m->lanes;
   m->vectors = 8 * ((d->rsrc1 & 63) + 1);
   if (m->f > AMD_RDNA4) {
