@@ -228,8 +228,8 @@ static void native(const run *r) {
   unsigned platforms = 0, n = 0, at = 0;
   tg_device_info about;
   tg_device *d = NULL;
-  tg_queue *q = NULL, *none = NULL;
-  tg_queue_mark mark;
+  tg_queue *q = NULL, *behind = NULL, *none = NULL;
+  tg_queue_mark mark, late;
   tg_kernel *k = NULL;
   float in[100] = {1}, out[100] = {0};
   int64_t hundred = 100;
@@ -251,8 +251,9 @@ static void native(const run *r) {
   tg_argument a[] = {{x, sizeof in}, {other, sizeof out}};
   tg_launch l = {.buffers = a, .buffers_n = 2, .params = &hundred, .params_n = 1};
   CHECK(!tg_queue_launch(q, k, &l) && !tg_queue_submit(q, &mark), "%s", tg_error_message(r->context));
+  CHECK(!tg_queue_open(d, NULL, &behind) && !tg_queue_after(behind, mark) && !tg_queue_submit(behind, &late) && tg_queue_wait(late, 3000000) == TG_TIMEOUT, "another queue waits for the mark on the device");
   CHECK(tg_queue_wait(mark, 0) == TG_TIMEOUT && tg_queue_wait(mark, 3000000) == TG_TIMEOUT, "behind what the program put");
-  CHECK(!f.clSetUserEventStatus(event, 0) && !tg_queue_wait(mark, -1) && !tg_queue_wait(mark, 0), "%s", tg_error_message(r->context));
+  CHECK(!f.clSetUserEventStatus(event, 0) && !tg_queue_wait(mark, -1) && !tg_queue_wait(mark, 0) && !tg_queue_wait(late, -1), "%s", tg_error_message(r->context));
   CHECK(!tg_device_copy(d, out, other, sizeof out) && out[0] == 2 && out[99] == 1, "%g %g", out[0], out[99]);
   tg_kernel_free(k), tg_queue_free(q), tg_device_free(d, x), tg_device_free(d, other);
   f.clSVMFree(context, memory);   /* it is still the program's */
