@@ -29,7 +29,7 @@ static void interpret(void *user) {
   tg_parse_kernel(j, r->program->path, r->program->text, 0, NULL);
   kit_params(j, 0, r->params);
   if (!kit_memory_make(j, r->params, &r->start)) tg_fail(&j->env, TG_ELIMIT, "over %d buffers", KIT_BUFFERS);
-  kit_lower(&r->path, j, false, seen, r);
+  machine_lower(&r->m, &r->path, j, seen, r);
   kit_memory_copy(&r->want, &r->start);
   tg_interp_buffer buffers[KIT_BUFFERS];
   for (uint32_t b = 0; b < r->want.n; b++) buffers[b] = (tg_interp_buffer){r->want.data[b], r->want.bytes[b]};
@@ -114,8 +114,10 @@ static void corpus(const char *library, int chip, int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-  const char *library = "build/tests/cuda/libcuda.so.1";
+  char path[256];
+  const char *library = path;
   int chip = 0, at = 1;
+  standin_path(path, sizeof path, argv[0]);
   for (; at < argc && argv[at][0] == '-'; at++)
     if (!strncmp(argv[at], "--chip=", 7)) chip = atoi(argv[at] + 7);
     else if (!strcmp(argv[at], "--hardware")) library = NULL;

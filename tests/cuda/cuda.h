@@ -16,12 +16,16 @@ typedef struct {
   uint32_t number;
 } machine;
 
+/* The path of the stand-in that was built with this program. */
+void standin_path(char *out, size_t n, const char *program);
 /* The stand-in's control, as new; NULL: it cannot be opened. */
 standin *standin_open(const char *library);
 void *standin_function(const char *name);
 /* library: the stand-in's path; NULL: the system's driver. chip: the first number of its compute capability; 0: as it
  * is. False: there is no such device, which is a failure of the test over the stand-in. */
 bool machine_open(machine *m, const char *library, int chip, const tg_context_options *o);
+/* As a context lowers for the device, whose target has the numbers of its chip. */
+void machine_lower(const machine *m, const kit_path *p, tg_job *j, tg_stage_fn *seen, void *user);
 /* Also checks that nothing is left. */
 void machine_close(machine *m);
 #endif

@@ -3,8 +3,8 @@
  * tg's interpreter bit for bit at the sizes that it has, then run and timed at its large sizes, where its result is held
  * to the code that tg makes for this CPU. Each runs in a process of its own, so that one that faults spoils no other.
  * Where there is no driver it says so in one line; that is neither a failure nor a pass.
- *   ptx_gpu [--report=FILE] [--target=sm_80] [--small] [PROGRAM.tg ...]      --small: not at the large sizes
- * TG_TEST_CUDA: another library than libcuda.so.1. `sh tools/gpu-check` builds and runs it. */
+ *   cuda_gpu [--report=FILE] [--small] [PROGRAM.tg ...]      --small: not at the large sizes
+ * TG_TEST_CUDA: a library that stands in for libcuda.so.1. `sh tools/gpu-check` builds and runs it. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdlib.h>
@@ -17,10 +17,11 @@
 #include "interp/interp.h"
 #include "tg/tg.h"
 
-enum { BINDINGS = 8, SECONDS = 120, MESSAGE = CUDA_LOG + 512 };
+enum { BINDINGS = 8, SECONDS = 120, MESSAGE = 4096, BAND = 256 };
 enum { RIGHT = 0, WRONG = 1, NO_DRIVER = 2 };   /* how a child ends */
 
 typedef struct {
+  machine m;
   kit_path path;
   tg_job job;
   const kit_program *program;
@@ -29,8 +30,6 @@ typedef struct {
   bool large, rounds;
   int64_t params[32];
   kit_memory start, want, got;
-  tg_object object;
-  tg_code_info info;
   FILE *report;
 } run;
 
@@ -85,14 +84,13 @@ static void seen(void *user, const char *pass, const tg_uop *sink) {
   if (!strcmp(pass, "schedule") && r->job.packings.n) kit_memory_pack(&r->job, sink, r->params, &r->start);
 }
 
-static void compile(void *user) {
+static void lower(void *user) {
   run *r = user;
   tg_job *j = &r->job;
   tg_parse_kernel(j, r->program->path, r->program->text, r->bindings, r->binding);
   kit_params(j, 0, r->params);
   if (!kit_memory_make(j, r->params, &r->start)) tg_fail(&j->env, TG_ELIMIT, "over %d buffers", KIT_BUFFERS);
-  kit_lower(&r->path, j, false, seen, r);
-  r->object = tg_jit_compile(r->path.jit, j, j->sink, &r->info, NULL, NULL);
+  machine_lower(&r->m, &r->path, j, seen, r);
 }
 
 static void interpret(void *user) {
@@ -109,7 +107,7 @@ static const char *on_host(run *r) {
   tg_kernel *k = NULL;
   tg_argument a[KIT_BUFFERS];
   for (uint32_t b = 0; b < r->want.n; b++) a[b] = (tg_argument){r->want.data[b], r->want.bytes[b]};
-  tg_launch l = {.buffers = a, .buffers_n = r->want.n, .params = r->params, .params_n = r->info.params, .threads = -1};
+  tg_launch l = {.buffers = a, .buffers_n = r->want.n, .params = r->params, .params_n = r->job.params.n, .threads = -1};
   tg_compile_options o = {.bindings = r->binding, .bindings_n = r->bindings, .opts = "", .flags = TG_COMPILE_NO_CACHE | TG_COMPILE_UNTUNED | TG_COMPILE_OPTS_ONLY};
   bool ok = tg_context_create(NULL, &c) == TG_OK && tg_kernel_compile_text(c, r->program->path, r->program->text, &o, &k) == TG_OK && tg_kernel_run(k, &l) == TG_OK;
   if (!ok) snprintf(message, sizeof message, "%.*s", (int)strcspn(tg_error_message(c), "\n"), tg_error_message(c));
@@ -133,38 +131,89 @@ static bool compare(run *r, bool exact, char *text, size_t n) {
   return true;
 }
 
-/* ---- one program at one size ---- */
+/* ---- on the device ---- */
 
-static void tell(run *r, const cuda_times *t) {
-  double work = flops(r), bytes = 0;
-  for (uint32_t b = 0; b < r->start.n; b++) bytes += (double)r->start.bytes[b] * (r->start.written[b] + r->start.read[b]);
-  say(r, "    %.1f us (median of %u), %.1f GB/s", t->seconds * 1e6, t->runs, bytes / t->seconds * 1e-9);
-  if (work > 0) say(r, ", %.3f TFLOP/s", work / t->seconds * 1e-12);
-  say(r, "; compiled by the driver in %.0f ms\n", t->compile * 1e3);
+typedef struct { double compile; tg_timing time; } measured;
+
+/* Buffers stand between bands, which nothing may write. */
+static tg_status put(const run *r, uint32_t b, void **memory) {
+  size_t bytes = r->start.bytes[b] + 2 * BAND;
+  char *image = malloc(bytes);
+  memset(image, 0xa5, bytes);
+  if (r->start.bytes[b]) memcpy(image + BAND, r->start.data[b], r->start.bytes[b]);
+  tg_status s = tg_device_alloc(r->m.device, bytes, memory);
+  if (s == TG_OK) s = tg_device_copy(r->m.device, *memory, image, bytes);
+  free(image);
+  return s;
 }
 
-static bool one(run *r, cuda *c, bool large) {
+static tg_status get(run *r, uint32_t b, const void *memory, bool *whole) {
+  size_t bytes = r->start.bytes[b] + 2 * BAND;
+  char *image = malloc(bytes);
+  tg_status s = tg_device_copy(r->m.device, image, memory, bytes);
+  for (size_t i = 0; i < BAND; i++) *whole &= image[i] == (char)0xa5 && image[bytes - 1 - i] == (char)0xa5;
+  if (r->start.bytes[b] && r->start.written[b]) memcpy(r->got.data[b], image + BAND, r->start.bytes[b]);
+  free(image);
+  return s;
+}
+
+/* NULL: it ran; else what went wrong. */
+static const char *on_device(run *r, double seconds, measured *out) {
+  static char message[MESSAGE - 512];
+  tg_argument a[KIT_BUFFERS];
+  void *memory[KIT_BUFFERS] = {NULL};
+  tg_kernel *k = NULL;
+  bool whole = true;
+  tg_compile_options o = {.bindings = r->binding, .bindings_n = r->bindings, .flags = TG_COMPILE_NO_CACHE | TG_COMPILE_UNTUNED, .device = r->m.device};
+  double begin = tg_now();
+  tg_status s = tg_kernel_compile_text(r->m.context, r->program->path, r->program->text, &o, &k);
+  out->compile = tg_now() - begin;
+  for (uint32_t b = 0; b < r->start.n && s == TG_OK; b++) {
+    s = put(r, b, &memory[b]);
+    a[b] = (tg_argument){(char *)memory[b] + BAND, r->start.bytes[b]};
+  }
+  tg_launch l = {.buffers = a, .buffers_n = r->start.n, .params = r->params, .params_n = r->job.params.n};
+  if (s == TG_OK) s = tg_kernel_run(k, &l);
+  for (uint32_t b = 0; b < r->start.n && s == TG_OK; b++) s = get(r, b, memory[b], &whole);
+  if (s == TG_OK && seconds > 0) s = tg_kernel_time(k, &l, seconds, &out->time);
+  snprintf(message, sizeof message, "%s", s == TG_OK ? "wrote beside a buffer" : tg_error_message(r->m.context));
+  for (uint32_t b = 0; b < r->start.n; b++) tg_device_free(r->m.device, memory[b]);
+  tg_kernel_free(k);
+  return s == TG_OK && whole ? NULL : message;
+}
+
+/* ---- one program at one size ---- */
+
+static void tell(run *r, const measured *t) {
+  double work = flops(r), bytes = 0;
+  for (uint32_t b = 0; b < r->start.n; b++) bytes += (double)r->start.bytes[b] * (r->start.written[b] + r->start.read[b]);
+  say(r, "    %.1f us (median of %u), %.1f GB/s", t->time.median * 1e6, t->time.runs, bytes / t->time.median * 1e-9);
+  if (work > 0) say(r, ", %.3f TFLOP/s", work / t->time.median * 1e-12);
+  say(r, "; compiled in %.0f ms, the driver's part included\n", t->compile * 1e3);
+}
+
+static bool one(run *r, bool large) {
   char message[MESSAGE];
-  cuda_times t;
-  const char *unchecked = NULL;
+  measured t = {0};
+  const char *unchecked = NULL, *failed;
   r->large = large;
   read_sizes(r);
   tg_job_init(&r->job, NULL);
-  bool ok = tg_protect(&r->job.env, compile, r);
-  if (!ok) snprintf(message, sizeof message, "not compiled: %s", r->job.env.message);
+  bool ok = tg_protect(&r->job.env, lower, r);
+  if (!ok) snprintf(message, sizeof message, "not compiled: %.3000s", r->job.env.message);
   if (ok) {
-    ptx_program p = {.job = &r->job, .object = &r->object, .info = &r->info, .params = r->params};
     kit_memory_copy(&r->want, &r->start);
     kit_memory_copy(&r->got, &r->start);
     if (large) unchecked = on_host(r);
     else ok = tg_protect(&r->job.env, interpret, r);
-    if (!ok) snprintf(message, sizeof message, "not interpreted: %s", r->job.env.message);
-    ok = ok && cuda_run(c, &p, &r->got, large ? 0.3 : 0, &t, message, sizeof message) && (unchecked || compare(r, !large || !r->rounds, message, sizeof message));
+    if (!ok) snprintf(message, sizeof message, "not interpreted: %.3000s", r->job.env.message);
   }
+  if (ok && (failed = on_device(r, large ? 0.3 : 0, &t))) {
+    snprintf(message, sizeof message, "%s", failed);
+    ok = false;
+  }
+  ok = ok && (unchecked || compare(r, !large || !r->rounds, message, sizeof message));
   say(r, "  %s: %s%s%s\n", large ? "large" : "small", !ok ? "WRONG: " : unchecked ? "ran, not checked: " : "ok", ok ? "" : message, ok && unchecked ? unchecked : "");
-  for (uint32_t f = 0; ok && f < t.phases; f++)
-    say(r, "    phase %u: %llu groups of %d threads, %d registers, %d bytes spilled, %d bytes of LOCAL\n", f, (unsigned long long)t.phase[f].groups, t.phase[f].threads, t.phase[f].registers,
-        t.phase[f].spilled, t.phase[f].local);
   if (ok && large) tell(r, &t);
   tg_job_drop(&r->job);
   return ok;
@@ -172,35 +221,33 @@ static bool one(run *r, cuda *c, bool large) {
 
 /* ---- processes ---- */
 
-typedef struct { const char *library, *target, *report; bool small; } options;
+typedef struct { const char *library, *report; bool small; } options;
 
-static void describe(run *r, const cuda_device *d, const char *target) {
+static void describe(run *r) {
   time_t now = time(NULL);
-  say(r, "tg on a GPU, %s%s, driver %d.%d, compute capability %d.%d, %d multiprocessors at %.0f MHz, memory %.1f GB at %.0f MHz and %d bits, L2 %.1f MB, LOCAL %d bytes a group; code for %s, by LLVM %s\n\n",
-      ctime(&now), d->name, d->driver / 1000, d->driver % 1000 / 10, d->major, d->minor, d->cores, d->clock_khz * 1e-3, (double)d->memory * 1e-9, d->memory_khz * 1e-3, d->bus_bits,
-      d->l2 * 1e-6, d->local, target, tg_llvm_version());
+  const tg_device_info *d = &r->m.about;
+  const tg_target *t = r->m.device->target;
+  say(r, "tg on a GPU, %s%s (%s), driver of CUDA %s, %u multiprocessors, memory %.1f GB, L2 %.1f MB, LOCAL %llu bytes a group; code for %s, by LLVM %s\n\n", ctime(&now), d->name,
+      d->chip, d->version, d->cores, (double)d->memory * 1e-9, (double)t->l2 * 1e-6, (unsigned long long)t->local_bytes, d->target, tg_llvm_version());
 }
 
 /* In a child: a program, or, if there is none, what device it is. */
 static int child(const options *o, const kit_program *p) {
   static run r;
-  char message[MESSAGE];
-  cuda_device about;
-  r.report = fopen(o->report, "a");
   alarm(SECONDS);
-  cuda *c = r.report ? cuda_open(o->library, &about, message, sizeof message) : NULL;
-  if (!c) {
-    printf("skipped: there is no GPU of NVIDIA's to be used: %s\n", r.report ? message : o->report);
+  if (!machine_open(&r.m, o->library, 0, NULL) || !(r.report = fopen(o->report, "a"))) {
+    printf("skipped: there is no GPU of NVIDIA's to be used: %s\n", r.m.context ? o->report : r.m.about.lacks[0] ? r.m.about.lacks : "no driver (libcuda.so.1) with a device");
     return NO_DRIVER;
   }
+  if (r.m.standin) r.m.standin->wrong = getenv("TG_TEST_CUDA_WRONG") != NULL;
   if (!p) {
-    describe(&r, &about, o->target);
+    describe(&r);
     return RIGHT;
   }
   r.program = p;
   say(&r, "%s\n", p->path);
-  if (!kit_path_open(&r.path, o->target)) return WRONG;
-  return one(&r, c, false) && (o->small || one(&r, c, true)) ? RIGHT : WRONG;
+  if (!kit_path_open(&r.path, r.m.about.target)) return WRONG;
+  return one(&r, false) && (o->small || one(&r, true)) ? RIGHT : WRONG;
 }
 
 static int in_child(const options *o, const kit_program *p) {
@@ -223,11 +270,10 @@ static int in_child(const options *o, const kit_program *p) {
 int main(int argc, char **argv) {
   static const char *const folders[] = {"tests/ptx/gpu"};
   const char *library = getenv("TG_TEST_CUDA");
-  options o = {.library = library && *library ? library : "libcuda.so.1", .target = "sm_80", .report = "build/gpu-check.txt"};
+  options o = {.library = library && *library ? library : NULL, .report = "build/gpu-check.txt"};
   int n, at = 1, right = 0, wrong = 0;
   for (; at < argc && argv[at][0] == '-'; at++)
     if (!strncmp(argv[at], "--report=", 9)) o.report = argv[at] + 9;
-    else if (!strncmp(argv[at], "--target=", 9)) o.target = argv[at] + 9;
     else if (!strcmp(argv[at], "--small")) o.small = true;
   FILE *empty = fopen(o.report, "w");
   if (empty) fclose(empty);

@@ -10,15 +10,17 @@ trap 'rm -rf "$folder"' EXIT
 check() { # what, whether
   if [ "$2" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "$1"; fi
 }
-TG_TEST_CUDA=build/tests/ptx/libcuda.so build/tests/ptx_gpu --small --report="$folder/report" > "$folder/out" 2>&1
+TG_TEST_CUDA=build/tests/cuda/libcuda.so.1 build/tests/cuda_gpu --small --report="$folder/report" > "$folder/out" 2>&1
 check "programs on the interpreter: $(grep -a WRONG "$folder/out")" $?
 [ "$(grep -c '^  small: ok' "$folder/report")" -ge 20 ]
 check "fewer than 20 programs are right: $(cat "$folder/report")" $?
-TG_TEST_CUDA=build/tests/ptx/libcuda.so TG_TEST_CUDA_WRONG=1 build/tests/ptx_gpu --small --report="$folder/report" tests/ptx/gpu/axpy.tg > "$folder/out" 2>&1
+TG_TEST_CUDA=build/tests/cuda/libcuda.so.1 TG_TEST_CUDA_WRONG=1 build/tests/cuda_gpu --small --report="$folder/report" tests/ptx/gpu/axpy.tg > "$folder/out" 2>&1
 [ $? = 1 ] && grep -q 'WRONG: y: first at 0: 1 of 5000 differ' "$folder/report" && grep -q '^0 programs right, 1 wrong' "$folder/report"
 check "a wrong result: $(cat "$folder/report")" $?
-TG_TEST_CUDA="$folder/none.so" build/tests/ptx_gpu --report="$folder/none" > "$folder/out" 2>&1
-[ $? = 77 ] && [ "$(wc -l < "$folder/out")" = 1 ] && grep -q '^skipped: there is no GPU' "$folder/out" && [ ! -f "$folder/none" ]
-check "without a driver: $(cat "$folder/out")" $?
+if ! ldconfig -p 2>/dev/null | grep -q 'libcuda[.]so[.]1'; then
+  build/tests/cuda_gpu --report="$folder/none" > "$folder/out" 2>&1
+  [ $? = 77 ] && [ "$(wc -l < "$folder/out")" = 1 ] && grep -q '^skipped: there is no GPU' "$folder/out" && [ ! -f "$folder/none" ]
+  check "without a driver: $(cat "$folder/out")" $?
+fi
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
