@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * The form of attention for GPUs: for each target, type, head and variant it compiles to matrix instructions without
  * spills, and after every pass the interpreter computes from it what it computes from the author's form, bit for bit.
- * The data make every exponential, sum and rescaling exact: scores are whole numbers in -9..0 to the base 2. */
+ * The data make every exponential, sum and rescaling exact: scores are whole numbers in -9..0 to the base 2. With a
+ * causal mask some V are infinite or NaN, which only rows may have that see them. */
 #define _GNU_SOURCE
+#include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include "../folder.h"
@@ -74,6 +76,53 @@ static void fill(const run *r, kit_memory *m) {
   }
 }
 
+/* ---- V that is not finite ---- */
+
+/* Row i of the second round sees keys 0..FIRST_SEEN + i. Of its last keys, V is NaN in element 0 of the first, inf in
+ * elements 1 and 3 of the second, -inf in elements 2 and 3 of the third. */
+enum { ODD_ROW = 12, FIRST_SEEN = 20, ODD_KEY = FIRST_SEEN + ODD_ROW };
+
+static void fill_odd(const run *r, kit_memory *m) {
+  static const struct { int key, element; double value; } odd[] = {
+      {0, 0, NAN}, {1, 1, INFINITY}, {1, 3, INFINITY}, {2, 2, -INFINITY}, {2, 3, -INFINITY}};
+  size_t e = (size_t)r->problem.value_head, keys = 37;
+  for (uint32_t b = 0; b < m->n; b++)
+    for (size_t i = 0; i < TG_COUNT(odd) && !strcmp(m->name[b], "V"); i++)
+      for (size_t at = 0; at < m->bytes[b]; at += keys * e * (size_t)tg_type_bytes(m->type[b]))
+        put(m, b, at / (size_t)tg_type_bytes(m->type[b]) + ((size_t)(ODD_KEY + odd[i].key)) * e +
+                      (size_t)odd[i].element, odd[i].value);
+}
+
+static double result(const kit_memory *m, size_t i) {
+  for (uint32_t b = 0; b < m->n; b++)
+    if (!strcmp(m->name[b], "O")) {
+      size_t size = (size_t)tg_type_bytes(m->type[b]);
+      uint64_t bits = 0;
+      memcpy(&bits, (const char *)m->data[b] + i * size, size);
+      return tg_value_from_bits(m->type[b], bits).f;
+    }
+  return 0;
+}
+
+/* Rows before those that see such keys are what they are without; in the first head the others are by the formula, if
+ * no weight is rounded to 0. */
+static void check_odd(run *r, const kit_memory *plain, const kit_memory *odd, bool weighted) {
+  size_t e = (size_t)r->problem.value_head, rows = 17;
+  static const struct { size_t row, element; double value; } want[] = {
+      {12, 0, NAN}, {13, 0, NAN}, {13, 1, INFINITY}, {14, 2, -INFINITY}, {13, 3, INFINITY}, {14, 3, NAN}};
+  for (size_t head = 0; head < 4; head++)
+    for (size_t row = 0; row < ODD_ROW; row++)
+      for (size_t d = 0; d < e; d++) {
+        size_t i = (head * rows + row) * e + d;
+        if (result(plain, i) != result(odd, i)) WRONG(r, "V of keys that row %zu does not see reaches it", row);
+      }
+  for (size_t i = 0; i < TG_COUNT(want) && weighted; i++) {
+    double x = result(odd, want[i].row * e + want[i].element);
+    if (isnan(want[i].value) ? !isnan(x) : x != want[i].value)
+      WRONG(r, "row %zu, element %zu: %g instead of %g", want[i].row, want[i].element, x, want[i].value);
+  }
+}
+
 /* ---- stages ---- */
 
 static void interpret(run *r, const tg_uop *sink, int round, kit_memory *m, bool threads) {
@@ -133,6 +182,11 @@ static void whole(void *user) {
     if (!kit_memory_make(&r->job, r->params[round], &r->start[round])) WRONG(r, "no memory");
     fill(r, &r->start[round]);
     interpret(r, r->job.sink, round, &r->want[round], false);
+    if (!round || !r->problem.causal) continue;
+    fill_odd(r, &r->start[round]);
+    interpret(r, r->job.sink, round, &r->got, false);
+    check_odd(r, &r->want[round], &r->got, !r->problem.alibi && !r->problem.score_mod);
+    kit_memory_copy(&r->want[round], &r->got);
   }
   kit_lower(&r->path, &r->job, true, seen, r);
   r->stage = "code";
@@ -169,20 +223,22 @@ static void variants(run *r, tg_type type, int64_t head) {
   r->problem.causal = true, r->problem.o = type;
   one(r, "causal");
   r->brief = true;
-  if (head != 64 || type != TG_F16) return;
+  if (type != TG_F16) return;
+  r->problem.alibi = true;
+  one(r, "causal, alibi");
+  if (head != 64) return;
   r->problem.window = true;
-  one(r, "causal, window");
-  r->problem.window = false, r->problem.alibi = true;
-  /* there it needs more scalar registers than there are */
-  if (strcmp(r->path.target.name, "gfx1100")) one(r, "causal, alibi");
-  r->problem.alibi = false;
+  one(r, "causal, window, alibi");
+  r->problem.causal = false;
+  one(r, "window, alibi");
+  r->problem.causal = true, r->problem.window = r->problem.alibi = false;
   r->problem.score_mod = "where(k % 3 == h % 2, score, score - 1)", r->problem.mask_mod = "k / 8 <= q / 8 + b";
   one(r, "modified");
 }
 
 int main(void) {
   static run r;
-  static const char *const targets[] = {"sm_80", "sm_90a", "gfx1100", "gfx942"};
+  static const char *const targets[] = {"sm_80", "sm_90a", "gfx1100", "gfx1201", "gfx942"};
   char path[512];
   r.ptxas = kit_find_ptxas(path, sizeof path);
   for (size_t t = 0; t < TG_COUNT(targets); t++) {
