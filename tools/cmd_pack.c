@@ -13,8 +13,8 @@
 static const char usage[] =
     "tg pack FOLDER [--tuned DIR] -o FILE\n"
     "\n"
-    "Puts the compiled kernels of a folder (tg_context_options.cache, tg run --cache) and, with --tuned, the choices of "
-    "another into one file. A program\n"
+    "Puts the compiled kernels of a folder (tg_context_options.cache, tg run --cache) and, with --tuned, the choices "
+    "of another into one file. A program\n"
     "maps it and gives it to tg_context_options.pack: no folder, and with libtg alone no LLVM. Damaged files are left "
     "out, and told. Kernels are for the\n"
     "target, the processor and the build of tg that compiled them; a pack may hold those of many.\n";

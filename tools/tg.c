@@ -17,7 +17,7 @@ static const struct { const char *name, *args, *what; int (*run)(int, char **);
     {"tune", "FILE.tg [name=value ...]", "search the schedule that makes it fastest here; tg tune gemm: of a product",
      cmd_tune},
     {"store", "list|verify|export|import", "the choices that tg tune has kept", cmd_store},
-    {"pack", "FOLDER -o FILE", "compiled kernels and tuned choices of folders in one file, to ship or to map", cmd_pack},
+    {"pack", "FOLDER -o FILE", "compiled kernels and tuned choices of folders in one file, to ship or map", cmd_pack},
     {"bench", NULL, "how fast tg is, against the machine's limits and its peers", cmd_bench},
     {"replay", "[FILE]", "compare the code generated for lists of programs with the hashes checked in", cmd_replay},
     {"demo", "", "kernels in C, checked against plain C, shown and measured", cmd_demo},

@@ -354,8 +354,8 @@ tg_status tg_with_choice(tg_context *c, const tg_kernel_source *s, const tg_kern
     done = tg_protect(&k.env, with_choice, &k) &&
            (k.status == TG_OK || k.status == TG_MISS || k.status == TG_ENOMEM);
     if (done) status = k.status;
-    else snprintf(k.l.near_miss, sizeof k.l.near_miss, "the tuned choice in %s is not used: %s", c->tuned ? c->tuned : "the pack",
-                  tg_error_message(c));
+    else snprintf(k.l.near_miss, sizeof k.l.near_miss, "the tuned choice in %s is not used: %s",
+                  c->tuned ? c->tuned : "the pack", tg_error_message(c));
   }
   tg_env_drop(&k.env);
   if (done) return status;

@@ -89,7 +89,8 @@ static bool threads_along(tg_nest *n, const tg_uop *range, const char *warps, co
   if (most == lanes) {
     if (!tg_device_word(n, "lane %s.t", base)) return false;
   } else {
-    if (!tg_device_word(n, "split %s.t %lld as %s.w %s.l", base, (long long)lanes, base, base) || !tg_device_word(n, "lane %s.l", base))
+    if (!tg_device_word(n, "split %s.t %lld as %s.w %s.l", base, (long long)lanes, base, base) ||
+        !tg_device_word(n, "lane %s.l", base))
       return false;
     tg_device_word(n, "%s %s.w", warps, base);
   }

@@ -15,8 +15,8 @@ typedef struct {
 bool tg_device_try(tg_nest *n, const tg_words *words);
 /* Adds the word to the schedule, and the program that the heuristic reads becomes what it makes, if it is legal. */
 bool tg_device_word(tg_nest *n, const char *format, ...) TG_PRINTF(2, 3);
-/* True if a sum of the perfect nest, whose only statement is the store, is taken in parts: the program has one more nest
- * then. */
+/* True if a sum of the perfect nest, whose only statement is the store, is taken in parts: the program has one more
+ * nest then. */
 bool tg_device_parts(tg_nest *n, uint32_t depth, const tg_uop *const *chain, const tg_uop *store);
 /* True if the perfect nest is a contraction that a matrix instruction computes, and was scheduled as one. chain: its
  * ENDs, outermost first. */

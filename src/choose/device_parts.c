@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Sums of so many terms, for so few results, that a workgroup for each result would leave most of a GPU idle: they are
- * taken in parts, each by a group of its own, which a second launch adds in order (`thread` on the range of a sum). So
- * are sums over everything, and products of matrices with few rows and columns and many terms (split-K). */
+ * Sums whose terms are many and whose results are few, so that a workgroup for each result would leave most of a GPU
+ * idle: they are taken in parts, each by a group of its own, which a second launch adds in order (`thread` on the
+ * range of a sum). So are sums over everything, and products of matrices with few rows and columns and many terms
+ * (split-K). */
 #include "choose/device.h"
 #include "ranges/ranges.h"
 

@@ -7,9 +7,9 @@
  *                        +  lane * vector  +  element of a vector
  *
  * A vector is 16 bytes where rows begin at such. Where the row is needed more than once and a thread's registers hold
- * its elements, there is one block, and memory is read once. Longer rows are read in blocks, once for each reduction and
- * for the store. Rows that a warp has take no exchange through LOCAL memory; then several warps of a group have a row
- * each. */
+ * its elements, there is one block, and memory is read once. Longer rows are read in blocks, once for each reduction
+ * and for the store. Rows that a warp has take no exchange through LOCAL memory; then several warps of a group have a
+ * row each. */
 #include "choose/device.h"
 #include "ranges/ranges.h"
 

@@ -34,7 +34,9 @@ static bool parse(const char *data, size_t bytes, tg_cache_entry *e) {
   if (bytes < start) return false;
   memcpy(&h, data, sizeof h);
   if (memcmp(h.magic, magic, sizeof magic) || h.format != FORMAT || h.header != sizeof h) return false;
-  if ((e->key ? h.key_n != e->key_n : h.key_n > bytes) || h.signature_n > bytes || h.object_n > bytes || h.launch_n > bytes / 8) return false;
+  if ((e->key ? h.key_n != e->key_n : h.key_n > bytes) || h.signature_n > bytes || h.object_n > bytes ||
+      h.launch_n > bytes / 8)
+    return false;
   if (bytes != start + padded(h.key_n) + padded(h.signature_n) + padded(h.object_n) + padded(8 * h.launch_n))
     return false;
   tg_hash128 sum = tg_hash_wide(data + SUMMED, bytes - SUMMED);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * On a device: accesses of single elements under one gate that stand side by side in their list (linear_gates.c) get one
- * branch. In it LLVM joins those that are neighbours in memory. */
+ * On a device: accesses of single elements under one gate that stand side by side in their list (linear_gates.c) get
+ * one branch. In it LLVM joins those that are neighbours in memory. */
 #include "jit/emit_address.h"
 
 enum { MOST = 32 };

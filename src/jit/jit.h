@@ -33,5 +33,6 @@ const char *tg_object_summary(tg_job *j, const tg_target *t, const tg_object *ob
 /* Builds only the LLVM module: for timing what comes before LLVM's own work. */
 void tg_jit_build(tg_jit *, tg_job *j, const tg_uop *linear, tg_code_info *info);
 /* object_text.c. One line per instruction; false if some bytes cannot be decoded. */
-bool tg_amdgpu_disassemble(tg_env *env, const tg_target *t, const tg_amdgpu_kernel *k, tg_str *out, uint32_t *instructions);
+bool tg_amdgpu_disassemble(tg_env *env, const tg_target *t, const tg_amdgpu_kernel *k, tg_str *out,
+                           uint32_t *instructions);
 #endif

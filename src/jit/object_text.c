@@ -6,7 +6,8 @@
 #include "code/object.h"
 
 /* One line for each instruction. Among them are s_code_end, which pad the end for what the processor fetches ahead. */
-bool tg_amdgpu_disassemble(tg_env *env, const tg_target *t, const tg_amdgpu_kernel *k, tg_str *out, uint32_t *instructions) {
+bool tg_amdgpu_disassemble(tg_env *env, const tg_target *t, const tg_amdgpu_kernel *k, tg_str *out,
+                           uint32_t *instructions) {
   LLVMDisasmContextRef d = LLVMCreateDisasmCPUFeatures(t->triple, t->cpu, t->features, NULL, 0, NULL, NULL);
   char line[512];
   uint64_t at = 0;

@@ -2,8 +2,8 @@
  * Pass coalesce: brings the subscripts of vector accesses into the three forms that code generation knows: `base +
  * iota` (contiguous in that dimension), `base` (every lane the same element: a scalar load, whose value stands for all
  * lanes), or a general vector split into its scalar part and its lanes' part. Equal loads thereby become one node.
- * Blocks of gathers become contiguous loads and a transpose (coalesce_transpose.c). On targets with warps neighbours that
- * no limit divides get one gate. */
+ * Blocks of gathers become contiguous loads and a transpose (coalesce_transpose.c). On targets with warps neighbours
+ * that no limit divides get one gate. */
 #include "lower/sweep.h"
 
 static const tg_uop *sum_of(tg_job *j, const tg_linear *t, bool lanes) {
@@ -41,7 +41,8 @@ static const tg_uop *fold_uniform(tg_job *j, const tg_uop *fold, const tg_uop *v
   return v[0];
 }
 
-/* x + c < n, where x is a multiple of m, is x < n - c rounded up to such: neighbours within a multiple have one gate. */
+/* x + c < n, where x is a multiple of m, is x < n - c rounded up to such: neighbours within a multiple have one gate.
+ * */
 static const tg_uop *rounded(tg_job *j, const tg_uop *sum, const tg_uop *limit) {
   tg_linear t;
   tg_linear_of(j, sum, &t);

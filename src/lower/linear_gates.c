@@ -3,8 +3,8 @@
  * they are emitted in one branch and can be joined to wide ones.
  *
  * A load of an input moves up, behind an earlier one of the same buffer and gate, with the index arithmetic that it
- * needs. A store moves down, before a later one of the same buffer and gate, if nothing between reads the buffer. Nothing
- * passes a loop, a barrier or a wait. */
+ * needs. A store moves down, before a later one of the same buffer and gate, if nothing between reads the buffer.
+ * Nothing passes a loop, a barrier or a wait. */
 #include "lower/sweep.h"
 
 enum {
@@ -105,7 +105,9 @@ static uint32_t group_loads(grouping *g, uint32_t at) {
   return moved + 1;
 }
 
-static bool reads(const tg_uop *u, const tg_uop *define) { return u->op == TG_OP_LOAD && tg_define_of(u->src[0]) == define; }
+static bool reads(const tg_uop *u, const tg_uop *define) {
+  return u->op == TG_OP_LOAD && tg_define_of(u->src[0]) == define;
+}
 
 /* Moves the store at place `at` down to the next one that it belongs to, unless so many stand there already. */
 static void move_down(grouping *g, uint32_t at) {

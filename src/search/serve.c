@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * A worker: reads tasks, and does each in a child process. If the child crashes, overwrites memory or is made to exit
- * by a library, the worker reports that and is unharmed. It ends a child whose task of work is over its limit. Any other
- * task that hangs is killed by the search, together with the worker: both are in one process group. */
+ * by a library, the worker reports that and is unharmed. It ends a child whose task of work is over its limit. Any
+ * other task that hangs is killed by the search, together with the worker: both are in one process group. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -92,7 +92,8 @@ static double ran(pid_t child) {
 /* Waits until the child says something, or ends. False: first its task of work was over. Looks at the end of the limit,
  * and then again and again: a task that was kept waiting by other processes goes on, one that sleeps does not. */
 static bool wait_for(pid_t child, const tg_task *t, int fd) {
-  enum { LOOKS = 2, SLEEPS = 100 };   /* in the time of one limit; running less than a hundredth of the time is sleeping */
+  /* in the time of one limit; running less than a hundredth of the time is sleeping */
+  enum { LOOKS = 2, SLEEPS = 100 };
   const double step = t->limit / LOOKS, all = t->limit * (t->threads > 1 ? (double)t->threads : 1);
   double now = tg_now(), deadline = now + t->limit, before = 0;
   while (t->work && t->limit > 0) {

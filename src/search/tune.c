@@ -131,7 +131,8 @@ static bool cheaper(const search *s, const tg_point *a, const tg_point *b) {
 static void lower(search *s, tg_point **points, uint32_t n) {
   tg_task *tasks = tg_new(s->env, tg_task, n ? n : 1);
   for (uint32_t i = 0; i < n; i++)
-    tasks[i] = (tg_task){.kind = TG_TASK_LOWER, .trial = trial_of(points[i]), .limit = s->build_limit, .work = s->known_limits};
+    tasks[i] = (tg_task){
+        .kind = TG_TASK_LOWER, .trial = trial_of(points[i]), .limit = s->build_limit, .work = s->known_limits};
   ask(s, tasks, points, n, UINT32_MAX, NULL);
   for (uint32_t i = 0; i < n; i++) {
     tg_point *p = points[i];
@@ -333,7 +334,10 @@ static void join_beam(search *s, tg_point *p) {
 static bool passes(search *s, tg_point *p) {
   if (!s->o->checks || p->passed) return true;
   /* words alone, without given: the form in which a winner is stored */
-  tg_task t = {.kind = TG_TASK_CHECKS, .trial = {p->text, p->used ? p->used : p->words, NULL}, .limit = CHECKS_LIMIT, .work = true};
+  tg_task t = {.kind = TG_TASK_CHECKS,
+               .trial = {p->text, p->used ? p->used : p->words, NULL},
+               .limit = CHECKS_LIMIT,
+               .work = true};
   ask(s, &t, &p, 1, 1, NULL);
   p->passed = t.outcome == TG_TRIAL_OK;
   if (p->passed || t.outcome == TG_TRIAL_SKIPPED) return p->passed;

@@ -583,8 +583,8 @@ static const tg_uop *new_range(tg_job *j, const char *name, int64_t extent, tg_k
   return tg_range_new(j, name, tg_index(j, extent), kind, UINT32_MAX, (tg_pos){0});
 }
 
-void tg_workgroup_form(tg_job *j, const tg_lowering *l, uint32_t n, const tg_uop *const *list, const tg_outside *outside,
-                       tg_form *out) {
+void tg_workgroup_form(tg_job *j, const tg_lowering *l, uint32_t n, const tg_uop *const *list,
+                       const tg_outside *outside, tg_form *out) {
   state *s = tg_new(&j->env, state, 1);
   tg_workgroup *w = &s->w;
   const tg_uop *path[TG_PARS + 1], **plain = tg_new(&j->env, const tg_uop *, n + 1);

@@ -83,8 +83,8 @@ typedef struct {
 /* distribute.c */
 typedef struct { TG_VEC(const tg_uop *) list; } tg_form;
 /* Appends the statements `list` of one workgroup to out, in device form. */
-void tg_workgroup_form(tg_job *j, const tg_lowering *l, uint32_t n, const tg_uop *const *list, const tg_outside *outside,
-                       tg_form *out);
+void tg_workgroup_form(tg_job *j, const tg_lowering *l, uint32_t n, const tg_uop *const *list,
+                       const tg_outside *outside, tg_form *out);
 tg_group_item *tg_item_new(tg_workgroup *w, tg_group_item *outer, const tg_uop *u, tg_pos pos);
 void tg_insert_before(tg_workgroup *w, const tg_group_item *at, tg_group_item *item);
 tg_tile *tg_tile_of(tg_workgroup *w, const tg_uop *buffer);

@@ -18,7 +18,8 @@ static bool is_grid(tg_job *j, const tg_uop *u) {
 
 /* Descends through global ranges as long as each list holds only one loop; DEFINEs met on the way belong to the
  * workgroup. */
-static const tg_uop *grid(tg_job *j, const tg_lowering *l, const tg_uop *end, const tg_outside *kept, tg_form *defines) {
+static const tg_uop *grid(tg_job *j, const tg_lowering *l, const tg_uop *end, const tg_outside *kept,
+                          tg_form *defines) {
   const tg_uop *only = NULL;
   tg_form body = {{0}};
   uint32_t others = 0;
