@@ -12,6 +12,13 @@ enum { MOST_THREADS = 256, MOST_WARPS = 8, MOST_COPIES = 8 };
 
 typedef struct { tg_nest *n; tg_opt opt; } attempt;
 
+/* The list of sites is memory that a trial has written to: it is made again. */
+static void restore(tg_nest *n, const tg_schedule *before) {
+  n->s = *before;
+  n->s.sites_of = NULL;
+  tg_schedule_sites(&n->s);
+}
+
 static void apply(void *user) {
   attempt *a = user;
   tg_schedule_apply(&a->n->s, &a->opt);
@@ -31,8 +38,7 @@ bool tg_device_word(tg_nest *n, const char *format, ...) {
     tg_nest_emit(n, "%s", t.data);
     return true;
   }
-  n->s = before;
-  tg_schedule_sites(&n->s);
+  restore(n, &before);
   return false;
 }
 
@@ -58,8 +64,7 @@ bool tg_device_try(tg_nest *n, const tg_words *words) {
   const char *message;
   tg_schedule before = n->s;
   tg_job_try(n->j, apply_all, &a, &message);
-  n->s = before;
-  tg_schedule_sites(&n->s);
+  restore(n, &before);
   for (uint32_t i = 0; i < words->n && a.accepted; i++) tg_nest_emit(n, "%s", words->data[i]);
   return a.accepted;
 }
