@@ -5,6 +5,7 @@
 #define TG_TEST_TARGET_H
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "target/target.h"
 
 enum { TEST_SKIPPED = 77 };
@@ -22,6 +23,14 @@ static inline const char *test_target_or(const char *name) {
 static inline const char *test_target(void) {
   const char *name = getenv("TG_TEST_TARGET");
   return test_target_or(name && *name ? name : "host");
+}
+
+/* A chip of a family that another one stands for: a part of the programs is enough for it. */
+static inline bool test_is_another(const tg_target *t) {
+  static const char *const names[] = {"sm_86", "sm_89", "sm_100", "gfx1101", "gfx1102", "gfx1150", "gfx1151", "gfx1200"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (!strcmp(names[i], t->name)) return true;
+  return false;
 }
 
 /* The same as data, of so many cores. */

@@ -193,7 +193,21 @@ static void describe_launch(tg_emitter *e, uint64_t local) {
   d->words.data[start + 4] = n;
 }
 
-static void amd_attributes(tg_emitter *e, LLVMValueRef fn) {
+/* Do the phase's register tiles leave room in the 256 registers that most instructions of AMD can name? Then matrix
+ * instructions take their accumulators there. LLVM would put these into the other half of the register file, which
+ * gfx90a and its successors have, and move them to and fro in every iteration. */
+static bool in_one_half(const tg_emitter *e, uint32_t p) {
+  enum { TILES = 192 };
+  uint64_t registers = 0;
+  for (uint32_t i = 0; i < e->j->buffers.n; i++) {
+    const emit_buffer *b = &e->buffers[i];
+    if (b->define && b->memory == MEMORY_CELLS && b->phase == p + 1)
+      registers += (uint64_t)b->cells_n * (uint64_t)tg_type_bytes(b->define->type) * b->define->lanes / 4;
+  }
+  return registers <= TILES;
+}
+
+static void amd_attributes(tg_emitter *e, LLVMValueRef fn, uint32_t p) {
   static const char *const none[] = {
       "amdgpu-no-dispatch-ptr",       "amdgpu-no-queue-ptr",         "amdgpu-no-implicitarg-ptr",
       "amdgpu-no-dispatch-id",        "amdgpu-no-heap-ptr",          "amdgpu-no-hostcall-ptr",
@@ -206,6 +220,7 @@ static void amd_attributes(tg_emitter *e, LLVMValueRef fn) {
   for (uint32_t i = 0; i < e->device->grid_n; i++) used[e->device->grid[i].dim] = true;
   if (!used[1]) tg_emit_attribute(e, fn, "amdgpu-no-workgroup-id-y", "");
   if (!used[2]) tg_emit_attribute(e, fn, "amdgpu-no-workgroup-id-z", "");
+  if (in_one_half(e, p)) tg_emit_attribute(e, fn, "amdgpu-agpr-alloc", "0");
   tg_emit_attribute(e, fn, "amdgpu-implicitarg-num-bytes", "0");
   tg_emit_attribute(e, fn, "uniform-work-group-size", "true");
   tg_emit_attribute(e, fn, "amdgpu-flat-work-group-size", tg_format(&e->j->env, "%u,%u", threads_of(e), threads_of(e)));
@@ -254,7 +269,7 @@ void tg_device_begin_phase(tg_emitter *e, uint32_t p, bool unaligned) {
   LLVMValueRef fn = LLVMAddFunction(e->m, name, LLVMFunctionType(LLVMVoidTypeInContext(e->c), types, n, 0));
   LLVMSetFunctionCallConv(fn, d->amd ? LLVMAMDGPUKERNELCallConv : LLVMPTXKernelCallConv);
   tg_emit_begin(e, fn, name);
-  if (d->amd) amd_attributes(e, fn);
+  if (d->amd) amd_attributes(e, fn, p);
   else nvidia_attributes(e, fn);
   thread_indices(e);
 }
