@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Matrix instructions, by the layouts of AMD's documents: "RDNA3 ISA", 7.9 "Wave Matrix Multiply Accumulate"; "RDNA4 ISA",
- * 7.12; "CDNA2 / CDNA3 ISA", chapter "Matrix Arithmetic Instructions". Of an element of A, B or C each layout says in which lane, which
- * register and which part of it the element stands. Sums are made in double precision and rounded once: exact for data
+ * Matrix instructions. Their layouts are those of AMD's documents ("RDNA3 ISA", 7.9 "Wave Matrix Multiply Accumulate";
+ * "RDNA4 ISA", 7.12; "CDNA2 / CDNA3 ISA", chapter "Matrix Arithmetic Instructions"), but were written with tg's own table
+ * (src/target/matrix.def) known and not held against the documents again, so a mistake may stand in both. Of an element
+ * of A, B or C each layout says in which lane, which register and which part of it the element stands. Sums are made in double precision and rounded once: exact for data
  * whose sums are, within the documents' bound for all. */
 #include <math.h>
 #include <string.h>
