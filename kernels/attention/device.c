@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * The body for devices: a workgroup for each block of BQ queries of a head, both products by matrix instructions,
- * whose tiles stay in registers. Where there is no such instruction, a block is one query, and its sums are plain. Blocks of keys that all its queries see come first, then those that the masks or the last
- * key cut. The tiles of scores, weights and results have the layout of the accumulator, so maximum, sum
- * and rescaling are done where they lie. */
+ * whose tiles stay in registers. Where there is no such instruction, a block is one query, and its sums are plain.
+ * Blocks of keys that all its queries see come first, then those that the masks or the last key cut. The tiles of
+ * scores, weights and results have the layout of the accumulator, so maximum, sum and rescaling are done where they
+ * lie. */
 #include "attention/body.h"
 #include "target/matrix.h"
 
