@@ -304,6 +304,8 @@ static bool is_single(const tg_gemm_problem *p) { return !p->bits && !p->panel &
 static bool are_floats(const tg_gemm_problem *p) { return is_float(p->acc) && is_float(p->a) && is_float(p->b); }
 static bool is_dense(const tg_gemm_problem *p) { return is_single(p) && are_floats(p) && !tg_gemm_is_strided(p); }
 
+static bool is_open(const tg_gemm_problem *p) { return p->m.lo < p->m.hi || p->n.lo < p->n.hi || p->k.lo < p->k.hi; }
+
 /* Rows and columns for a few tiles only, and terms for many blocks. */
 static bool is_long(const tg_gemm_problem *p) {
   enum { MOST = 1 << 15, LEAST = 4096, TIMES = 16 };
@@ -372,7 +374,8 @@ static bool suits(const tg_gemm_points *to, const tg_gemm_sketch *s) {
   if (s == &tg_gemm_direct) return is_dense(p);
   if (s == &tg_gemm_stream) return is_thin && (!thin.column_k || thin.scattered);
   if (s == &tg_gemm_dot) return is_thin && thin.column_k;
-  return s == &tg_gemm_plain && is_single(p);
+  /* of open sizes the heuristic makes tasks, and a plan for one thread has one, so that its bare code can be called */
+  return s == &tg_gemm_plain && is_single(p) && (to->threads > 1 || !is_open(p));
 }
 
 static void propose(tg_gemm_points *to, const tg_gemm_sketch *s) {
