@@ -138,6 +138,7 @@ static void compute(const work *r, const sequence *s, int64_t x, float *sums, ui
 /* Merges the parts of one head. */
 static void merge(const work *r, const sequence *s, int64_t head, float *sums, char *workspace) {
   const tg_attention *a = r->a;
+  if (!s->rows) return;   /* a sequence without queries; the kernel is promised a row */
   int64_t value[ATTENTION_VALUES], e = a->problem.value_head;
   void *operand[ATTENTION_OPERANDS] = {0};
   float unused[ATTENTION_FEW], *mine = sums + head * tg_attention_sums_of_head(r, s),

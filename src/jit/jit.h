@@ -10,6 +10,7 @@ typedef struct tg_jit tg_jit;         /* one per context: target, target machine
 tg_status tg_jit_open(tg_jit **out, const tg_allocator *a, const tg_target *t, uint32_t flags, tg_env *err);
 void tg_jit_close(tg_jit *);
 const tg_target *tg_jit_target(const tg_jit *);   /* with cpu and features filled in */
+bool tg_jit_knows(const tg_target *t);            /* false: this LLVM is too old for the processor */
 typedef struct { void *data; size_t bytes; } tg_object;   /* in the job's arena */
 /* Builds the module and emits the object: position independent, with no undefined symbol and no writable data; for
  * NVPTX it is PTX text. Equal programs give equal bytes. ir_text and asm_text, if not NULL, get the LLVM IR and the

@@ -12,10 +12,16 @@
 #include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
 #include <llvm/Config/llvm-config.h>
+#include <string.h>
 
 #if LLVM_VERSION_MAJOR < 19
 #error "LLVM 19 or later"
 #endif
+
+/* Does this LLVM know the processor? It prints to stderr if it is given another. */
+static inline int tg_llvm_knows(const char *cpu) {
+  return LLVM_VERSION_MAJOR >= 20 || (strncmp(cpu, "sm_1", 4) && strcmp(cpu, "gfx950"));
+}
 
 /* llvm.masked.*: the alignment is an operand up to 21, an attribute of the pointer from 22 on. */
 #define TG_LLVM_MASKED_ALIGN_OPERAND (LLVM_VERSION_MAJOR < 22)

@@ -105,9 +105,12 @@ void tg_jit_close(tg_jit *jit) {
 
 const tg_target *tg_jit_target(const tg_jit *jit) { return &jit->target; }
 
+bool tg_jit_knows(const tg_target *t) { return tg_llvm_knows(t->cpu); }
+
 LLVMTargetMachineRef tg_jit_machine(const tg_target *t, LLVMCodeGenOptLevel level) {
   LLVMTargetRef target;
   char *message = NULL;
+  if (!tg_llvm_knows(t->cpu)) return NULL;
   register_target(t->arch);
   if (LLVMGetTargetFromTriple(t->triple, &target, &message)) {
     LLVMDisposeMessage(message);
@@ -215,7 +218,8 @@ static void set_up(compile *k) {
   e->one_node = LLVMMDNodeInContext2(c, &one, 1);
   e->in_short_blocks = !tg_target_is_device(&k->jit->target) && statements_in(k->linear) > MANY_STATEMENTS;
   k->machine = e->in_short_blocks ? tg_jit_machine(&k->jit->target, LLVMCodeGenLevelNone) : borrow_machine(k->jit);
-  if (!k->machine) tg_fail(&k->j->env, TG_EBACKEND, "LLVM has no target '%s'", k->jit->target.triple);
+  if (!k->machine) tg_fail(&k->j->env, TG_EBACKEND, "this LLVM, %s, has no processor '%s' of '%s'", tg_llvm_version(),
+                           k->jit->target.cpu, k->jit->target.triple);
   LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(k->machine);
   LLVMSetModuleDataLayout(e->m, layout);
   LLVMDisposeTargetData(layout);

@@ -221,10 +221,10 @@ static void described(int major, int minor, int version, const char *target, con
 
 static void old(void) {
   described(8, 0, 11000, "sm_80", "");
-  described(8, 9, 12000, "sm_80", "");
+  described(8, 9, 12000, "sm_89", "");
   described(9, 0, 12000, "sm_90a", "");
-  described(9, 0, 11080, "sm_80", "");
-  described(12, 0, 13000, "sm_80", "");
+  described(9, 0, 11080, "sm_89", "");
+  described(12, 0, 13000, "sm_120", "");
   described(7, 5, 13000, "", "no chip of compute capability 7.5");
   described(8, 0, 10020, "", "a driver of CUDA 10.2");
   tg_context *c;

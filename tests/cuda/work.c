@@ -85,8 +85,10 @@ static void purge(void) {
 }
 
 int new_piece(context *of, size_t n, piece_kind kind, void *host, address *out) {
-  piece *p = malloc(sizeof *p);
+  const size_t most = (size_t)1 << 38;   /* of the card; sanitizers end a process that asks for much more */
+  piece *p = n > most ? NULL : malloc(sizeof *p);
   purge();
+  if (!p) return OUT_OF_MEMORY;
   *p = (piece){.next = pieces, .data = host ? host : aligned_alloc(256, (n + 255) / 256 * 256), .bytes = n, .of = of, .kind = kind, .alive = true};
   if (!p->data) return free(p), OUT_OF_MEMORY;
   if (!host) memset(p->data, POISON, n);

@@ -185,7 +185,7 @@ int main(void) {
   CHECK(file >= 0, "a file");
   for (uint32_t i = 0; tg_target_name(i); i++) {
     run r = {.serial = 0};
-    if (!tg_target_named(&r.target, tg_target_name(i)) || !tg_target_is_device(&r.target) || test_is_another(&r.target)) continue;
+    if (!tg_target_named(&r.target, tg_target_name(i)) || !tg_target_is_device(&r.target) || test_is_another(&r.target) || !tg_jit_knows(&r.target)) continue;
     r.jit = open_jit(r.target.name);
     if (r.target.arch == TG_ARCH_NVPTX) r.ptx = fopen(path, "w");
     check_target(&r);
