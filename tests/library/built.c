@@ -2,7 +2,7 @@
  * Kernels built ahead of time (tg/build.h): every program of the corpus as an object for all levels of x86-64 that this
  * machine runs, linked into a library by the system's compiler and called: the same bits as from a context, in order and
  * with tasks dealt in another, on 64-aligned buffers and on such as are aligned to their elements alone; wrong arguments
- * are refused with nothing written. The objects have one global symbol and call nothing but malloc and free.
+ * are refused with nothing written. (tests/tool/build.sh looks at what an object defines and calls.)
  * (Half of the programs; those that are named: library_built tests/corpus/softmax.tg ..) */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -16,6 +16,8 @@ export TG_TUNED=
 
 is "build" "$tg" build examples/matmul.tg M=1..4096 N=512 K=512 -o "$t/k.o" --header "$t/k.h"
 [ "$(nm -g --defined-only "$t/k.o" | wc -l)" = 1 ] && ok || wrong "more symbols than one: $(nm -g "$t/k.o")"
+bad=$(nm -u "$t/k.o" | awk '{ print $2 }' | grep -vxE 'malloc|free' | tr '\n' ' ')
+[ -z "$bad" ] && ok || wrong "it calls $bad"
 [ "$(wc -c < "$t/k.o")" -le 200000 ] && ok || wrong "$(wc -c < "$t/k.o") bytes"
 for c in "gcc -std=c11 -pedantic -Wall -Wextra -Werror" "g++ -std=c++17 -x c++ -Wall -Wextra -Werror"; do
   # shellcheck disable=SC2086
