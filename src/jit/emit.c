@@ -502,6 +502,7 @@ static void emit_phase_function(tg_emitter *e, uint32_t p, bool unaligned) {
     LLVMBuildCall2(e->b, LLVMGlobalGetValueType(fence), fence, NULL, 0, "");
   }
   LLVMBuildRetVoid(e->b);
+  if (e->target->arch == TG_ARCH_AMDGPU) tg_emit_products(e, e->fn);
   if (!e->device && e->uncut) tg_emit_registers(e, e->fn);
   if (!e->device) touch_workspace(e);
 }

@@ -130,6 +130,8 @@ void tg_emit_list(tg_emitter *, const tg_uop *const *list, uint32_t n);
 void tg_emit_value_statement(tg_emitter *, const tg_uop *u);
 /* emit_gated.c: the accesses from the first on that share its gate, in one branch; how many, 0: none */
 uint32_t tg_emit_gated(tg_emitter *, const tg_uop *const *list, uint32_t n);
+/* emit_products.c: products that are rounded to f16 keep the sign of zero on AMD */
+void tg_emit_products(tg_emitter *, LLVMValueRef fn);
 /* begins the body of a function whose arguments are set */
 void tg_emit_begin(tg_emitter *, LLVMValueRef fn, const char *name);
 void tg_emit_attribute(tg_emitter *, LLVMValueRef fn, const char *name, const char *value);
@@ -152,6 +154,8 @@ void tg_device_scope(tg_emitter *, LLVMValueRef atomic);                    /* s
 /* tells ptxas not to unroll the loop of this back edge */
 void tg_device_loop(tg_emitter *, LLVMValueRef back);
 void tg_device_launch(tg_emitter *, tg_code_info *info);
+/* At the start of what a gate guards: the branch around it stays, where all lanes of a wave may find the gate shut. */
+void tg_device_keep_branch(tg_emitter *e);
 /* warps per workgroup; 0: it is a single thread */
 uint32_t tg_device_warps(const tg_emitter *);
 LLVMValueRef tg_device_intrinsic(tg_emitter *, const char *name, LLVMTypeRef *overload, unsigned overloads,

@@ -339,6 +339,15 @@ void tg_device_loop(tg_emitter *e, LLVMValueRef back) {
   LLVMSetMetadata(back, LLVMGetMDKindIDInContext(e->c, "llvm.loop", 9), d->loop);
 }
 
+/* AMD: LLVM 22 drops the branch around a scalar load, which then runs in a wave whose lanes all find the gate shut, at
+ * an address that may be outside of its buffer (docs/llvm.md). It leaves a branch around assembly, be that empty. */
+void tg_device_keep_branch(tg_emitter *e) {
+  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->c), NULL, 0, 0);
+  if (!e->device->amd) return;
+  LLVMValueRef nothing = LLVMGetInlineAsm(type, "", 0, "", 0, 1, 0, LLVMInlineAsmDialectATT, 0);
+  LLVMBuildCall2(e->b, type, nothing, NULL, 0, "");
+}
+
 /* ---- atomics ---- */
 
 void tg_device_scope(tg_emitter *e, LLVMValueRef atomic) {

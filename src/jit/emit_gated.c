@@ -37,6 +37,7 @@ static void load_all(tg_emitter *e, const tg_uop *const *list, uint32_t n) {
   }
   LLVMValueRef open = tg_emit_get(e, tg_gate(list[0]), 1);
   LLVMBasicBlockRef from[2] = {LLVMGetInsertBlock(e->b), NULL}, after = tg_emit_open_gate(e, open);
+  tg_device_keep_branch(e);
   for (uint32_t i = 0; i < n; i++) {
     LLVMSetAlignment(in[1][i] = LLVMBuildLoad2(e->b, type, p[i], ""), align[i]);
     tg_emit_mark_load(e, in[1][i], define);

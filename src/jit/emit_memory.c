@@ -399,9 +399,12 @@ static LLVMValueRef plain_load(tg_emitter *e, const tg_uop *define, LLVMValueRef
 }
 
 /* open_one, close_one: a value that is in[1] if the branch between them is taken, else in[0]. */
-static LLVMBasicBlockRef open_one(tg_emitter *e, LLVMValueRef condition, LLVMBasicBlockRef from[2]) {
+static LLVMBasicBlockRef open_one(tg_emitter *e, const tg_uop *define, LLVMValueRef condition,
+                                  LLVMBasicBlockRef from[2]) {
   from[0] = LLVMGetInsertBlock(e->b);
-  return tg_emit_open_gate(e, condition);
+  LLVMBasicBlockRef after = tg_emit_open_gate(e, condition);
+  if (e->device && e->buffers[(uint32_t)define->arg].memory == MEMORY_GLOBAL) tg_device_keep_branch(e);
+  return after;
 }
 
 static LLVMValueRef close_one(tg_emitter *e, LLVMBasicBlockRef after, LLVMValueRef in[2], LLVMBasicBlockRef from[2]) {
@@ -415,7 +418,7 @@ static LLVMValueRef close_one(tg_emitter *e, LLVMBasicBlockRef after, LLVMValueR
 /* A load in a branch, which a device's assembler turns into predicated instructions. */
 static LLVMValueRef branch_load(tg_emitter *e, const tg_uop *define, LLVMValueRef pointer, uint32_t lanes,
                                 uint32_t align, LLVMValueRef condition) {
-  LLVMBasicBlockRef from[2], after = open_one(e, condition, from);
+  LLVMBasicBlockRef from[2], after = open_one(e, define, condition, from);
   LLVMValueRef v = plain_load(e, define, pointer, lanes, align), in[2] = {LLVMGetPoison(LLVMTypeOf(v)), v};
   return close_one(e, after, in, from);
 }
@@ -482,7 +485,7 @@ static LLVMValueRef gated_load(tg_emitter *e, const tg_uop *u, const tg_uop *gat
   }
   if (a->apart && !a->offsets) {
     LLVMValueRef in[2] = {to_memory(e, define->type, lanes, other), NULL};
-    LLVMBasicBlockRef from[2], after = open_one(e, tg_emit_get(e, gate, 1), from);
+    LLVMBasicBlockRef from[2], after = open_one(e, define, tg_emit_get(e, gate, 1), from);
     in[1] = tg_emit_load_apart(e, LLVMTypeOf(in[0]), a->pointer, a->apart, a->align);
     return from_memory(e, define->type, lanes, close_one(e, after, in, from));
   }

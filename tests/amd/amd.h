@@ -69,7 +69,6 @@ typedef enum { AMD_READ, AMD_WRITE, AMD_FETCH } amd_access;
 typedef struct {
   uint64_t instructions, lanes, matrix; /* of waves; lanes that were on; matrix instructions */
   uint64_t local, wavefronts, wavefronts_fewest, global, sectors, sectors_fewest;   /* of 32 banks; of 64 bytes */
-  uint64_t astray;                      /* scalar loads from where no memory is, made by waves with all lanes off: unknown bits */
 } amd_count;
 
 typedef struct {

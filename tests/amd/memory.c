@@ -299,8 +299,7 @@ static void scalar_load(amd_machine *m) {
   uint32_t bytes = i->bytes;            /* of a word at the end of memory the bytes that are there: so narrow loads are widened */
   while (bytes && bytes + 4 > i->bytes && !m->d->access(m->d->user, f->address[0][0], f->data[0], bytes, AMD_READ)) bytes--;
   bool astray = !bytes || bytes + 4 <= i->bytes || (small && bytes < i->bytes);
-  if (astray && !amd_exec(m)) m->d->count.astray++, memset(f->unknown[0], 0xff, sizeof f->unknown[0]), bytes = i->bytes;
-  else if (astray) amd_fault(m, "reads %u bytes at %llx, where no memory is for that", i->bytes, (unsigned long long)a);
+  if (astray) amd_fault(m, "reads %u bytes at %llx, where no memory is for that", i->bytes, (unsigned long long)a);
   if (bytes < i->bytes) f->unknown[0][(i->bytes - 1) / 4] = ~0u << 8 * (bytes & 3);
   if (small && i->kind == 's') f->data[0][0] = (uint32_t)((int32_t)(f->data[0][0] << (32 - 8 * i->bytes)) >> (32 - 8 * i->bytes));
   fly(m, f);
