@@ -54,6 +54,7 @@ struct tg_context {
   tg_pool *pool;
   tg_context_message *messages[MESSAGES];   /* each thread's last error; the oldest is replaced */
   uint64_t age;
+  bool ahead;                  /* kernels are made for other machines, and never run here (compile/ahead.h) */
 };
 
 struct tg_kernel {

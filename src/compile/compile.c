@@ -147,8 +147,8 @@ static tg_object source_of(tg_job *j, const tg_target *t, const tg_uop *linear, 
   return (tg_object){(void *)text, strlen(text) + 1};
 }
 
-static void compile_program(tg_job *j, tg_context *c, const tg_kernel_source *s, tg_cache_entry *entry, double *price,
-                            const char **ir) {
+void tg_compile_program(tg_job *j, tg_context *c, const tg_kernel_source *s, tg_cache_entry *entry, double *price,
+                        const char **ir) {
   const tg_target *t = tg_target_asked(c, s->options);
   tg_jit *jit = tg_target_is_source(t) ? NULL : open_jit_for(j, c, s->options);
   lowering w = {j, c, s, entry, NULL};
@@ -158,13 +158,6 @@ static void compile_program(tg_job *j, tg_context *c, const tg_kernel_source *s,
       jit ? tg_jit_compile(jit, j, w.linear, &entry->info, ir, NULL) : source_of(j, t, w.linear, &entry->info);
   entry->object = object.data;
   entry->object_n = object.bytes;
-}
-
-void tg_compile_module(tg_job *j, tg_context *c, const tg_kernel_source *s, tg_cache_entry *entry, const char **ir) {
-  tg_kernel_source_check(j, s);
-  tg_kernel_source_read(j, s);
-  set_signature(j, entry);
-  compile_program(j, c, s, entry, NULL, ir);
 }
 
 /* ---- the kernel that packs an operand: a separate program, in a job of its own ---- */
@@ -194,7 +187,7 @@ static void compile_packing(void *arg) {
   packing_work *w = arg;
   tg_kernel_source_read(w->job, &w->source);
   set_signature(w->job, &w->entry);
-  compile_program(w->job, w->context, &w->source, &w->entry, w->price, NULL);
+  tg_compile_program(w->job, w->context, &w->source, &w->entry, w->price, NULL);
 }
 
 static const void *copied(tg_job *j, const void *data, size_t bytes) {
@@ -203,7 +196,7 @@ static const void *copied(tg_job *j, const void *data, size_t bytes) {
 
 static void compile(tg_job *j, tg_context *c, const tg_kernel_source *s, tg_cache_entry *entry, double *price) {
   if (!s->options->pack) {
-    compile_program(j, c, s, entry, price, NULL);
+    tg_compile_program(j, c, s, entry, price, NULL);
     return;
   }
   tg_compile_options none = {.device = s->options->device};
@@ -239,13 +232,13 @@ static tg_code *link_entry(tg_job *j, tg_context *c, const tg_cache_entry *entry
   return code;
 }
 
-static void close_compiler(tg_context *c) {
+void tg_compiler_close(tg_context *c) {
   for (tg_device *d = c->devices; d; d = d->next) tg_jit_close(d->jit), d->jit = NULL;
   tg_jit_close(c->jit);
 }
 
 tg_status tg_context_create_sized(const tg_context_options *options, size_t bytes, tg_context **out) {
-  static const tg_compiler compiler = {compile, link_entry, tg_compiler_price, close_compiler};
+  static const tg_compiler compiler = {compile, link_entry, tg_compiler_price, tg_compiler_close};
   return tg_context_open(options, bytes, &compiler, out);
 }
 

@@ -9,6 +9,9 @@
  * to run; NULL: all. seen, user: as in tg_lower. */
 const tg_uop *tg_run_passes(tg_job *j, tg_context *c, const tg_kernel_source *s, const char *until, tg_stage_fn *seen,
                             void *user);
-/* Compiles the source into the entry as a context does, with its signature; ir: the text of LLVM's module. */
-void tg_compile_module(tg_job *j, tg_context *c, const tg_kernel_source *s, tg_cache_entry *entry, const char **ir);
+/* Compiles the job, which holds the kernel as written, into the entry: tg_compiler.compile. ir, if not NULL, gets the
+ * text of LLVM's module. */
+void tg_compile_program(tg_job *j, tg_context *c, const tg_kernel_source *s, tg_cache_entry *entry, double *price,
+                        const char **ir);
+void tg_compiler_close(tg_context *c);   /* tg_compiler.close */
 #endif

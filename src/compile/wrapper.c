@@ -77,26 +77,16 @@ static const char helpers[] =
 
 /* ---- text ---- */
 
-typedef struct {
-  char text[24];
-} value; /* of a value's name, or of a number */
-
-static value number(int64_t n) {
-  value v;
+tg_ir tg_ir_number(int64_t n) {
+  tg_ir v;
   snprintf(v.text, sizeof v.text, "%lld", (long long)n);
   return v;
 }
 
-static value next(tg_wrapper *w) {
-  value v;
-  snprintf(v.text, sizeof v.text, "%%v%u", w->values++);
-  return v;
-}
-
-static value put(tg_wrapper *w, const char *format, ...) TG_PRINTF(2, 3);
-static value put(tg_wrapper *w, const char *format, ...) {
-  value v = next(w);
+tg_ir tg_ir_put(tg_wrapper *w, const char *format, ...) {
+  tg_ir v;
   va_list ap;
+  snprintf(v.text, sizeof v.text, "%%v%u", w->values++);
   tg_str_printf(&w->out, "  %s = ", v.text);
   va_start(ap, format);
   tg_str_vprintf(&w->out, format, ap);
@@ -105,8 +95,36 @@ static value put(tg_wrapper *w, const char *format, ...) {
   return v;
 }
 
-/* Returns a result of its own, which stands for the message, unless `right` holds. */
-static void check(tg_wrapper *w, value right, const char *message) {
+tg_ir tg_ir_add(tg_wrapper *w, tg_ir a, tg_ir b) { return tg_ir_put(w, "add i64 %s, %s", a.text, b.text); }
+tg_ir tg_ir_sub(tg_wrapper *w, tg_ir a, tg_ir b) { return tg_ir_put(w, "sub i64 %s, %s", a.text, b.text); }
+tg_ir tg_ir_mul(tg_wrapper *w, tg_ir a, tg_ir b) { return tg_ir_put(w, "mul i64 %s, %s", a.text, b.text); }
+tg_ir tg_ir_divided(tg_wrapper *w, tg_ir a, tg_ir b) { return tg_ir_put(w, "udiv i64 %s, %s", a.text, b.text); }
+
+tg_ir tg_ir_is(tg_wrapper *w, const char *how, tg_ir a, tg_ir b) {
+  return tg_ir_put(w, "icmp %s i64 %s, %s", how, a.text, b.text);
+}
+
+tg_ir tg_ir_select(tg_wrapper *w, tg_ir which, tg_ir a, tg_ir b) {
+  return tg_ir_put(w, "select i1 %s, i64 %s, i64 %s", which.text, a.text, b.text);
+}
+
+tg_ir tg_ir_smaller(tg_wrapper *w, tg_ir a, tg_ir b) { return tg_ir_select(w, tg_ir_is(w, "slt", a, b), a, b); }
+tg_ir tg_ir_larger(tg_wrapper *w, tg_ir a, tg_ir b) { return tg_ir_select(w, tg_ir_is(w, "sgt", a, b), a, b); }
+
+static tg_ir place(tg_wrapper *w, const char *type, tg_ir array, uint32_t i) {
+  return tg_ir_put(w, "getelementptr %s, ptr %s, i64 %u", type, array.text, i);
+}
+
+void tg_ir_store(tg_wrapper *w, const char *type, tg_ir v, tg_ir array, uint32_t i) {
+  tg_ir at = place(w, type, array, i);
+  tg_str_printf(&w->out, "  store %s %s, ptr %s\n", type, v.text, at.text);
+}
+
+tg_ir tg_ir_load(tg_wrapper *w, const char *type, tg_ir array, uint32_t i) {
+  return tg_ir_put(w, "load %s, ptr %s", type, place(w, type, array, i).text);
+}
+
+void tg_wrapper_check(tg_wrapper *w, tg_ir right, const char *message) {
   uint32_t i = w->messages.n + 1;
   tg_str_printf(&w->out, "  br i1 %s, label %%ok%u, label %%no%u\nno%u:\n  ret i32 %u\nok%u:\n", right.text, i, i, i, i,
                 i);
@@ -115,30 +133,30 @@ static void check(tg_wrapper *w, value right, const char *message) {
 
 /* ---- sizes ---- */
 
-static value cut(tg_wrapper *w, tg_type t, value v) {
+static tg_ir cut(tg_wrapper *w, tg_type t, tg_ir v) {
   int bits = 8 * tg_type_bytes(t);
-  if (t == TG_BOOL) return put(w, "and i64 %s, 1", v.text);
+  if (t == TG_BOOL) return tg_ir_put(w, "and i64 %s, 1", v.text);
   if (bits == 64 || t == TG_INDEX) return v; /* tg.fit refuses what would not fit */
-  value narrow = put(w, "trunc i64 %s to i%d", v.text, bits);
-  return put(w, "%s i%d %s to i64", tg_is_signed(t) ? "sext" : "zext", bits, narrow.text);
+  tg_ir narrow = tg_ir_put(w, "trunc i64 %s to i%d", v.text, bits);
+  return tg_ir_put(w, "%s i%d %s to i64", tg_is_signed(t) ? "sext" : "zext", bits, narrow.text);
 }
 
-static value compare(tg_wrapper *w, const char *how, value a, value b) {
-  value is = put(w, "icmp %s i64 %s, %s", how, a.text, b.text);
-  return put(w, "zext i1 %s to i64", is.text);
+static tg_ir compare(tg_wrapper *w, const char *how, tg_ir a, tg_ir b) {
+  tg_ir is = tg_ir_put(w, "icmp %s i64 %s, %s", how, a.text, b.text);
+  return tg_ir_put(w, "zext i1 %s to i64", is.text);
 }
 
-static value call2(tg_wrapper *w, const char *function, value a, value b, bool may_pass) {
-  return put(w, "call i64 @tg.%s(i64 %s, i64 %s%s)", function, a.text, b.text, may_pass ? ", ptr %beyond" : "");
+static tg_ir call2(tg_wrapper *w, const char *function, tg_ir a, tg_ir b, bool may_pass) {
+  return tg_ir_put(w, "call i64 @tg.%s(i64 %s, i64 %s%s)", function, a.text, b.text, may_pass ? ", ptr %beyond" : "");
 }
 
-static value choose(tg_wrapper *w, const char *how, value a, value b) {
-  value is = put(w, "icmp %s i64 %s, %s", how, a.text, b.text);
-  return put(w, "select i1 %s, i64 %s, i64 %s", is.text, a.text, b.text);
+static tg_ir choose(tg_wrapper *w, const char *how, tg_ir a, tg_ir b) {
+  tg_ir is = tg_ir_put(w, "icmp %s i64 %s, %s", how, a.text, b.text);
+  return tg_ir_put(w, "select i1 %s, i64 %s, i64 %s", is.text, a.text, b.text);
 }
 
-static value operation(tg_wrapper *w, const tg_signature_code *c, const value *a) {
-  value zero = number(0);
+static tg_ir operation(tg_wrapper *w, const tg_signature_code *c, const tg_ir *a) {
+  tg_ir zero = tg_ir_number(0);
   switch (c->op) {
   case TG_OP_CAST: return c->type == TG_BOOL ? compare(w, "ne", a[0], zero) : a[0];
   case TG_OP_ADD: return call2(w, "add", a[0], a[1], true);
@@ -153,18 +171,18 @@ static value operation(tg_wrapper *w, const tg_signature_code *c, const value *a
   case TG_OP_SHR: return call2(w, "shr", a[0], a[1], false);
   case TG_OP_MAX: return choose(w, "sgt", a[0], a[1]);
   case TG_OP_MIN: return choose(w, "slt", a[0], a[1]);
-  case TG_OP_AND: return put(w, "and i64 %s, %s", a[0].text, a[1].text);
-  case TG_OP_OR: return put(w, "or i64 %s, %s", a[0].text, a[1].text);
-  case TG_OP_XOR: return put(w, "xor i64 %s, %s", a[0].text, a[1].text);
-  case TG_OP_NOT: return put(w, "xor i64 %s, -1", a[0].text);
+  case TG_OP_AND: return tg_ir_put(w, "and i64 %s, %s", a[0].text, a[1].text);
+  case TG_OP_OR: return tg_ir_put(w, "or i64 %s, %s", a[0].text, a[1].text);
+  case TG_OP_XOR: return tg_ir_put(w, "xor i64 %s, %s", a[0].text, a[1].text);
+  case TG_OP_NOT: return tg_ir_put(w, "xor i64 %s, -1", a[0].text);
   case TG_OP_LT: return compare(w, "slt", a[0], a[1]);
   case TG_OP_LE: return compare(w, "sle", a[0], a[1]);
   case TG_OP_EQ: return compare(w, "eq", a[0], a[1]);
   case TG_OP_NE: return compare(w, "ne", a[0], a[1]);
   case TG_OP_ABS: return choose(w, "sgt", a[0], call2(w, "sub", zero, a[0], true));
   case TG_OP_WHERE: {
-    value is = put(w, "icmp ne i64 %s, 0", a[0].text);
-    return put(w, "select i1 %s, i64 %s, i64 %s", is.text, a[1].text, a[2].text);
+    tg_ir is = tg_ir_put(w, "icmp ne i64 %s, 0", a[0].text);
+    return tg_ir_put(w, "select i1 %s, i64 %s, i64 %s", is.text, a[1].text, a[2].text);
   }
   default:
     tg_fail(w->env, TG_ELIMIT, "%s: a size or a requirement has %s in it; ahead of time they are integer arithmetic",
@@ -172,21 +190,21 @@ static value operation(tg_wrapper *w, const tg_signature_code *c, const value *a
   }
 }
 
-static value expression(tg_wrapper *w, const tg_signature_expr *e) {
+static tg_ir expression(tg_wrapper *w, const tg_signature_expr *e) {
   enum { STACK = 65 };
-  value stack[STACK];
+  tg_ir stack[STACK];
   uint32_t n = 0;
   for (uint32_t i = e->start; i < e->start + e->n; i++) {
     const tg_signature_code *c = &tg_signature_codes(w->signature)[i];
-    value v;
+    tg_ir v;
     if (tg_is_float(c->type) || tg_is_float(c->from))
       tg_fail(w->env, TG_ELIMIT, "%s: a requirement compares floats; ahead of time they are integer arithmetic",
               w->name);
     n -= c->arity;
     if (c->op == TG_OP_PARAM)
-      v = put(w, "add i64 %%p%lld, 0", (long long)c->arg);
+      v = tg_ir_put(w, "add i64 %%p%lld, 0", (long long)c->arg);
     else if (c->op == TG_OP_CONST)
-      v = number(c->arg);
+      v = tg_ir_number(c->arg);
     else
       v = cut(w, c->type, operation(w, c, &stack[n]));
     stack[n++] = v;
@@ -196,93 +214,88 @@ static value expression(tg_wrapper *w, const tg_signature_expr *e) {
 
 static const char *string(const tg_wrapper *w, uint32_t at) { return tg_signature_strings(w->signature) + at; }
 
-static value not_beyond(tg_wrapper *w) {
-  value b = put(w, "load i1, ptr %%beyond");
-  return put(w, "xor i1 %s, true", b.text);
-}
-
-static void store(tg_wrapper *w, value v, const char *array, uint32_t i) {
-  value at = put(w, "getelementptr i64, ptr %%%s, i64 %u", array, i);
-  tg_str_printf(&w->out, "  store i64 %s, ptr %s\n", v.text, at.text);
+static tg_ir not_beyond(tg_wrapper *w) {
+  tg_ir b = tg_ir_put(w, "load i1, ptr %%beyond");
+  return tg_ir_put(w, "xor i1 %s, true", b.text);
 }
 
 /* The bytes that buffer b must have, as tg_signature_bytes finds them. */
-static value bytes_of(tg_wrapper *w, uint32_t b) {
+static tg_ir bytes_of(tg_wrapper *w, uint32_t b) {
   const tg_signature_buffer *buffer = &tg_signature_buffers(w->signature)[b];
   const char *name = string(w, buffer->name);
-  if (buffer->bytes >= 0) return number(buffer->bytes);
+  if (buffer->bytes >= 0) return tg_ir_number(buffer->bytes);
   const tg_signature_expr *e = &tg_signature_exprs(w->signature)[buffer->first];
-  value elements = number(1), last = number(0), empty = number(0);
+  tg_ir elements = tg_ir_number(1), last = tg_ir_number(0), empty = tg_ir_number(0);
   for (uint32_t i = 0; i < buffer->rank; i++) {
-    value d = expression(w, &e[i]);
-    check(w, put(w, "icmp sge i64 %s, 0", d.text),
+    tg_ir d = expression(w, &e[i]);
+    tg_wrapper_check(w, tg_ir_put(w, "icmp sge i64 %s, 0", d.text),
           tg_format(w->env, "'%s' has a negative size in dimension %u", name, i));
-    value none = compare(w, "eq", d, number(0));
-    empty = put(w, "or i64 %s, %s", empty.text, none.text);
-    value factor = put(w, "add i64 %s, %s", d.text, none.text); /* 1 for a dimension of 0 */
-    store(w, d, "extent", i);
+    tg_ir none = compare(w, "eq", d, tg_ir_number(0));
+    empty = tg_ir_put(w, "or i64 %s, %s", empty.text, none.text);
+    tg_ir factor = tg_ir_put(w, "add i64 %s, %s", d.text, none.text); /* 1 for a dimension of 0 */
+    tg_ir_store(w, "i64", d, (tg_ir){"%extent"}, i);
     if (buffer->strided) {
-      value stride = expression(w, &e[buffer->rank + i]);
-      check(w, put(w, "icmp sge i64 %s, 0", stride.text),
+      tg_ir stride = expression(w, &e[buffer->rank + i]);
+      tg_wrapper_check(w, tg_ir_put(w, "icmp sge i64 %s, 0", stride.text),
             tg_format(w->env, "'%s' has a negative stride in dimension %u", name, i));
-      store(w, stride, "stride", i);
-      last = call2(w, "add", last, call2(w, "mul", call2(w, "sub", factor, number(1), true), stride, true), true);
+      tg_ir_store(w, "i64", stride, (tg_ir){"%stride"}, i);
+      last = call2(w, "add", last, call2(w, "mul", call2(w, "sub", factor, tg_ir_number(1), true), stride, true), true);
     } else
       elements = call2(w, "mul", elements, factor, true);
   }
-  if (buffer->strided) elements = call2(w, "add", last, number(1), true);
-  value size = call2(w, "mul", elements, number(tg_type_bytes(buffer->type)), true);
-  value is = put(w, "icmp ne i64 %s, 0", empty.text);
-  size = put(w, "select i1 %s, i64 0, i64 %s", is.text, size.text);
-  check(w, not_beyond(w), tg_format(w->env, "the size of '%s' is out of range: it passes 2^62 bytes", name));
+  if (buffer->strided) elements = call2(w, "add", last, tg_ir_number(1), true);
+  tg_ir size = call2(w, "mul", elements, tg_ir_number(tg_type_bytes(buffer->type)), true);
+  tg_ir is = tg_ir_put(w, "icmp ne i64 %s, 0", empty.text);
+  size = tg_ir_put(w, "select i1 %s, i64 0, i64 %s", is.text, size.text);
+  tg_wrapper_check(w, not_beyond(w), tg_format(w->env, "the size of '%s' is out of range: it passes 2^62 bytes", name));
   if (buffer->strided && buffer->role != TG_ROLE_IN)
-    check(w, put(w, "call i1 @tg.apart(ptr %%extent, ptr %%stride, i64 %u, ptr %%beyond)", buffer->rank),
+    tg_wrapper_check(w, tg_ir_put(w, "call i1 @tg.apart(ptr %%extent, ptr %%stride, i64 %u, ptr %%beyond)", buffer->rank),
           tg_format(w->env, "the strides of '%s', which the kernel writes, lay two elements on one place", name));
   return size;
 }
 
-static void check_params(tg_wrapper *w) {
+void tg_wrapper_check_params(tg_wrapper *w) {
   const tg_signature *s = w->signature;
   for (uint32_t i = 0; i < s->params_n; i++) {
     const tg_signature_param *p = &tg_signature_params(s)[i];
     const char *name = string(w, p->name);
     const int64_t far = (int64_t)1 << 62;
     int64_t lo = p->lo < -far ? -far : p->lo, hi = p->hi > far ? far : p->hi;
-    value low = put(w, "icmp sge i64 %%p%u, %lld", i, (long long)lo);
-    value high = put(w, "icmp sle i64 %%p%u, %lld", i, (long long)hi);
-    check(w, put(w, "and i1 %s, %s", low.text, high.text),
+    tg_ir low = tg_ir_put(w, "icmp sge i64 %%p%u, %lld", i, (long long)lo);
+    tg_ir high = tg_ir_put(w, "icmp sle i64 %%p%u, %lld", i, (long long)hi);
+    tg_wrapper_check(w, tg_ir_put(w, "and i1 %s, %s", low.text, high.text),
           tg_format(w->env, "%s is not within %lld..%lld, for which the kernel was built", name, (long long)lo,
                     (long long)hi));
     if (p->multiple == 1) continue;
-    value left = put(w, "srem i64 %%p%u, %lld", i, (long long)p->multiple);
-    check(w, put(w, "icmp eq i64 %s, 0", left.text),
+    tg_ir left = tg_ir_put(w, "srem i64 %%p%u, %lld", i, (long long)p->multiple);
+    tg_wrapper_check(w, tg_ir_put(w, "icmp eq i64 %s, 0", left.text),
           tg_format(w->env, "%s is no multiple of %lld, for which the kernel was built", name, (long long)p->multiple));
   }
   for (uint32_t i = s->exprs_n - s->requires_n; i < s->exprs_n; i++) {
     const tg_signature_expr *e = &tg_signature_exprs(s)[i];
-    value holds = put(w, "icmp ne i64 %s, 0", expression(w, e).text), inside = not_beyond(w);
-    check(w, put(w, "and i1 %s, %s", holds.text, inside.text),
+    tg_ir holds = tg_ir_put(w, "icmp ne i64 %s, 0", expression(w, e).text), inside = not_beyond(w);
+    tg_wrapper_check(w, tg_ir_put(w, "and i1 %s, %s", holds.text, inside.text),
           tg_format(w->env, "the parameters break a requirement: %s", string(w, e->text)));
   }
 }
 
 typedef struct {
-  value from, to;
+  tg_ir from, to;
 } span;
 
 static span check_buffer(tg_wrapper *w, uint32_t i) {
   const tg_signature_buffer *b = &tg_signature_buffers(w->signature)[i];
   const char *name = string(w, b->name);
-  value bytes = bytes_of(w, i);
+  tg_ir bytes = bytes_of(w, i);
   int element = tg_type_bytes(b->type);
-  check(w, put(w, "icmp uge i64 %%n%u, %s", i, bytes.text), tg_format(w->env, "'%s' has too few bytes", name));
-  value at = put(w, "ptrtoint ptr %%b%u to i64", i);
-  value is = put(w, "icmp ne i64 %s, 0", at.text), none = put(w, "icmp eq i64 %s, 0", bytes.text);
-  check(w, put(w, "or i1 %s, %s", is.text, none.text), tg_format(w->env, "'%s' is NULL", name));
-  value low = put(w, "and i64 %s, %d", at.text, element - 1);
-  check(w, put(w, "icmp eq i64 %s, 0", low.text),
+  tg_wrapper_check(w, tg_ir_put(w, "icmp uge i64 %%n%u, %s", i, bytes.text), tg_format(w->env, "'%s' has too few bytes", name));
+  tg_ir at = tg_ir_put(w, "ptrtoint ptr %%b%u to i64", i);
+  tg_ir is = tg_ir_put(w, "icmp ne i64 %s, 0", at.text), none = tg_ir_put(w, "icmp eq i64 %s, 0", bytes.text);
+  tg_wrapper_check(w, tg_ir_put(w, "or i1 %s, %s", is.text, none.text), tg_format(w->env, "'%s' is NULL", name));
+  tg_ir low = tg_ir_put(w, "and i64 %s, %d", at.text, element - 1);
+  tg_wrapper_check(w, tg_ir_put(w, "icmp eq i64 %s, 0", low.text),
         tg_format(w->env, "'%s' is not aligned to its elements of %d bytes", name, element));
-  return (span){at, put(w, "add i64 %s, %s", at.text, bytes.text)};
+  return (span){at, tg_ir_put(w, "add i64 %s, %s", at.text, bytes.text)};
 }
 
 static void check_overlaps(tg_wrapper *w, const span *at) {
@@ -290,63 +303,54 @@ static void check_overlaps(tg_wrapper *w, const span *at) {
   for (uint32_t i = 0; i < w->signature->buffers_n; i++)
     for (uint32_t k = 0; b[i].role != TG_ROLE_IN && k < w->signature->buffers_n; k++) {
       if (k == i || (k < i && b[k].role != TG_ROLE_IN)) continue;
-      value behind = put(w, "icmp uge i64 %s, %s", at[k].from.text, at[i].to.text);
-      value before = put(w, "icmp uge i64 %s, %s", at[i].from.text, at[k].to.text);
-      check(w, put(w, "or i1 %s, %s", behind.text, before.text),
+      tg_ir behind = tg_ir_put(w, "icmp uge i64 %s, %s", at[k].from.text, at[i].to.text);
+      tg_ir before = tg_ir_put(w, "icmp uge i64 %s, %s", at[i].from.text, at[k].to.text);
+      tg_wrapper_check(w, tg_ir_put(w, "or i1 %s, %s", behind.text, before.text),
             tg_format(w->env, "'%s', which the kernel writes, overlaps '%s'", string(w, b[i].name),
                       string(w, b[k].name)));
     }
 }
 
-/* ---- the function ---- */
-
-static void gather_arguments(tg_wrapper *w) {
-  const tg_signature *s = w->signature;
-  for (uint32_t i = 0; i < s->buffers_n; i++) {
-    value at = put(w, "getelementptr ptr, ptr %%buffers, i64 %u", i);
-    tg_str_printf(&w->out, "  store ptr %%b%u, ptr %s\n", i, at.text);
-  }
-  for (uint32_t i = 0; i < s->params_n; i++) {
-    value at = put(w, "getelementptr i64, ptr %%params, i64 %u", i);
-    tg_str_printf(&w->out, "  store i64 %%p%u, ptr %s\n", i, at.text);
-  }
+void tg_wrapper_check_buffers(tg_wrapper *w, bool overlaps) {
+  span *spans = tg_new(w->env, span, w->signature->buffers_n + 1);
+  for (uint32_t i = 0; i < w->signature->buffers_n; i++) spans[i] = check_buffer(w, i);
+  if (overlaps) check_overlaps(w, spans);
 }
 
-static void pick_and_run(tg_wrapper *w) {
-  value pick = put(w, "call i32 @tg.pick()");
-  check(w, put(w, "icmp ne i32 %s, 0", pick.text),
-        "this processor, or its system, has the instruction sets of none of the targets");
-  uint32_t memory = w->messages.n + 1;
-  tg_push(w->env, &w->messages, "out of memory for the kernel's workspace");
-  tg_str_printf(&w->out, "  switch i32 %s, label %%run0 [", pick.text);
-  for (uint32_t i = 1; i < w->n; i++) tg_str_printf(&w->out, " i32 %u, label %%run%u", i + 1, i);
-  tg_str_puts(&w->out, " ]\n");
-  for (uint32_t i = 0; i < w->n; i++) {
-    tg_str_printf(&w->out, "run%u:\n", i);
-    value failed = put(w, "call i32 @run.t%u(ptr %%buffers, ptr %%params, ptr %%each, ptr %%user)", i);
-    value out = put(w, "mul i32 %s, %u", failed.text, memory);
-    tg_str_printf(&w->out, "  ret i32 %s\n", out.text);
-  }
-}
+/* ---- functions ---- */
 
-void tg_wrapper_write(tg_wrapper *w) {
-  const tg_signature *s = w->signature;
-  span *spans = tg_new(w->env, span, s->buffers_n + 1);
+void tg_wrapper_begin(tg_wrapper *w) {
   tg_str_puts(&w->out, helpers);
   tg_wrapper_pick(w);
-  for (uint32_t i = 0; i < w->n; i++) tg_wrapper_run(w, i);
-  tg_str_printf(&w->out, "define i32 @%s(", w->name);
-  for (uint32_t i = 0; i < s->buffers_n; i++) tg_str_printf(&w->out, "ptr %%b%u, i64 %%n%u, ", i, i);
-  for (uint32_t i = 0; i < s->params_n; i++) tg_str_printf(&w->out, "i64 %%p%u, ", i);
-  tg_str_printf(&w->out,
-                "ptr %%each, ptr %%user) {\n  %%beyond = alloca i1\n  store i1 false, ptr %%beyond\n"
-                "  %%extent = alloca [16 x i64]\n  %%stride = alloca [16 x i64]\n"
-                "  %%buffers = alloca [%u x ptr]\n  %%params = alloca [%u x i64]\n",
-                s->buffers_n + 1, s->params_n + 1);
-  check_params(w);
-  for (uint32_t i = 0; i < s->buffers_n; i++) spans[i] = check_buffer(w, i);
-  check_overlaps(w, spans);
-  gather_arguments(w);
-  pick_and_run(w);
-  tg_str_puts(&w->out, "}\n");
+}
+
+uint32_t tg_wrapper_add(tg_wrapper *w, tg_wrapped kernel) {
+  tg_push(w->env, &w->of, kernel);
+  return w->of.n - 1;
+}
+
+void tg_wrapper_end(tg_wrapper *w) {
+  for (uint32_t i = 0; i < w->of.n; i++) tg_wrapper_run(w, i);
+}
+
+void tg_wrapper_arguments(tg_wrapper *w) {
+  for (uint32_t i = 0; i < w->signature->buffers_n; i++) tg_str_printf(&w->out, "ptr %%b%u, i64 %%n%u, ", i, i);
+  for (uint32_t i = 0; i < w->signature->params_n; i++) tg_str_printf(&w->out, "i64 %%a%u, ", i);
+}
+
+void tg_wrapper_start(tg_wrapper *w) {
+  tg_str_puts(&w->out, "  %beyond = alloca i1\n  store i1 false, ptr %beyond\n"
+                       "  %extent = alloca [16 x i64]\n  %stride = alloca [16 x i64]\n");
+}
+
+tg_ir tg_wrapper_picked(tg_wrapper *w) {
+  tg_ir pick = tg_ir_put(w, "call i32 @tg.pick()");
+  tg_wrapper_check(w, tg_ir_put(w, "icmp ne i32 %s, 0", pick.text),
+                   "this processor, or its system, has the instruction sets of none of the targets");
+  return pick;
+}
+
+uint32_t tg_wrapper_no_memory(tg_wrapper *w) {
+  tg_push(w->env, &w->messages, "out of memory for the kernel's workspace");
+  return w->messages.n;
 }

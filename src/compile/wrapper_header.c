@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The C header of a kernel that is built ahead of time. */
+ * The C headers of functions that are built ahead of time: what all of them have. */
 #include <ctype.h>
 #include "compile/wrapper.h"
 #include "tg/tg.h"
@@ -81,13 +81,14 @@ static void put_shape(tg_wrapper *w, tg_str *o, const tg_signature_buffer *b) {
   }
 }
 
-static void put_comment(tg_wrapper *w, tg_str *o) {
+void tg_wrapper_header_targets(tg_wrapper *w, tg_str *o) {
+  for (uint32_t i = 0; i < w->targets_n; i++) tg_str_printf(o, "%s %s", i ? "," : "", w->target[i]->name);
+}
+
+void tg_wrapper_header_lines(tg_wrapper *w, tg_str *o) {
   static const char *const roles[] = {
       [TG_ROLE_IN] = "read", [TG_ROLE_OUT] = "written", [TG_ROLE_INOUT] = "read and written"};
   const tg_signature *s = w->signature;
-  tg_str_printf(o, "/* %s, a kernel of tg %d.%d.%d for", w->name, TG_VERSION_MAJOR, TG_VERSION_MINOR, TG_VERSION_PATCH);
-  for (uint32_t i = 0; i < w->n; i++) tg_str_printf(o, "%s %s", i ? "," : "", w->of[i].target->name);
-  tg_str_puts(o, ": the last of these that the processor can run is used.\n *\n");
   for (uint32_t i = 0; i < s->buffers_n; i++) {
     const tg_signature_buffer *b = &tg_signature_buffers(s)[i];
     const char *name = tg_signature_strings(s) + b->name;
@@ -103,49 +104,42 @@ static void put_comment(tg_wrapper *w, tg_str *o) {
   }
   for (uint32_t i = s->exprs_n - s->requires_n; i < s->exprs_n; i++)
     tg_str_printf(o, " *   it must hold: %s\n", tg_signature_strings(s) + tg_signature_exprs(s)[i].text);
-  tg_str_printf(
-      o,
-      " *\n * NAME_bytes: that the memory has, at least as many as the elements take. Buffers that are written overlap "
-      "no\n"
-      " * others. parallel_for(user, n, task, argument) must call task(argument, i) once for each i of 0..n-1, on any\n"
-      " * threads in any order, and return when all have ended; NULL: tasks run one after another on the caller's "
-      "thread.\n"
-      " * The result has the same bits either way. May be called from several threads at a time.\n"
-      " * Returns 0, or what %s_message explains; then nothing was run, or memory was missing for some of it. */\n",
-      w->name);
 }
 
-const char *tg_wrapper_header(tg_wrapper *w) {
-  const tg_signature *s = w->signature;
-  tg_str o = tg_str_new(w->env);
-  put_comment(w, &o);
-  tg_str_printf(&o,
+void tg_wrapper_header_before(tg_str *o, const char *guard) {
+  tg_str_printf(o,
                 "#ifndef TG_BUILT_%s_H\n#define TG_BUILT_%s_H\n#include <stddef.h>\n#include <stdint.h>\n"
-                "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\nint %s(",
-                w->name, w->name, w->name);
+                "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n",
+                guard, guard);
+}
+
+void tg_wrapper_header_behind(tg_str *o) { tg_str_puts(o, "\n#ifdef __cplusplus\n}\n#endif\n#endif\n"); }
+
+void tg_wrapper_header_arguments(tg_wrapper *w, tg_str *o) {
+  const tg_signature *s = w->signature;
   for (uint32_t i = 0; i < s->buffers_n; i++) {
     const tg_signature_buffer *b = &tg_signature_buffers(s)[i];
     const char *name = tg_wrapper_c_name(w, tg_signature_strings(s) + b->name);
-    tg_str_printf(&o, "%s%s *%s, size_t %s_bytes,\n    ", b->role == TG_ROLE_IN ? "const " : "", c_type(b->type), name,
+    tg_str_printf(o, "%s%s *%s, size_t %s_bytes,\n    ", b->role == TG_ROLE_IN ? "const " : "", c_type(b->type), name,
                   name);
   }
   for (uint32_t i = 0; i < s->params_n; i++)
-    tg_str_printf(&o, "int64_t %s, ", tg_wrapper_c_name(w, tg_signature_strings(s) + tg_signature_params(s)[i].name));
-  tg_str_printf(
-      &o,
-      "%svoid (*parallel_for)(void *user, int64_t n, void (*task)(void *argument, int64_t i), void *argument),\n"
-      "    void *user);\n\n"
-      "/* What a result means; \"\" for 0. */\nstatic inline const char *%s_message(int result) {\n  switch (result) "
-      "{\n",
-      s->params_n ? "\n    " : "", w->name);
+    tg_str_printf(o, "int64_t %s, ", tg_wrapper_c_name(w, tg_signature_strings(s) + tg_signature_params(s)[i].name));
+  if (s->params_n) tg_str_puts(o, "\n    ");
+}
+
+void tg_wrapper_header_messages(tg_wrapper *w, tg_str *o) {
+  tg_str_printf(o,
+                "/* What a result means; \"\" for 0. */\nstatic inline const char *%s_message(int result) {\n"
+                "  switch (result) {\n",
+                w->name);
   for (uint32_t i = 0; i < w->messages.n; i++) {
-    tg_str_printf(&o, "  case %u: return \"", i + 1);
+    tg_str_printf(o, "  case %u: return \"", i + 1);
     for (const char *c = w->messages.data[i]; *c; c++) {
-      if (*c == '"' || *c == '\\') tg_str_puts(&o, "\\");
-      tg_str_put(&o, *c == '\n' ? " " : c, 1);
+      if (*c == '"' || *c == '\\') tg_str_puts(o, "\\");
+      tg_str_put(o, *c == '\n' ? " " : c, 1);
     }
-    tg_str_puts(&o, "\";\n");
+    tg_str_puts(o, "\";\n");
   }
-  tg_str_puts(&o, "  default: return \"\";\n  }\n}\n\n#ifdef __cplusplus\n}\n#endif\n#endif\n");
-  return o.data;
+  tg_str_puts(o, "  default: return \"\";\n  }\n}\n");
 }

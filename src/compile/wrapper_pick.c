@@ -50,7 +50,7 @@ static void needs_of(const tg_target *t, uint64_t *need, uint64_t *state) {
 /* %right: the words have all bits of the masks. */
 static void put_test(tg_wrapper *w, uint32_t target, uint32_t words_n) {
   uint64_t need[TG_CPUID_WORDS] = {0}, state = 0;
-  needs_of(w->of[target].target, need, &state);
+  needs_of(w->target[target], need, &state);
   tg_str *o = &w->out;
   tg_str_printf(o, "  %%r%u.0 = add i1 true, false\n", target);
   uint32_t n = 0;
@@ -62,7 +62,7 @@ static void put_test(tg_wrapper *w, uint32_t target, uint32_t words_n) {
     tg_str_printf(o, "  %%r%u.%u = and i1 %%r%u.%u, %%h%u.%u\n", target, n + 1, target, n, target, i);
     n++;
   }
-  uint32_t sve = w->of[target].target->sve_bytes;
+  uint32_t sve = w->target[target]->sve_bytes;
   if (sve > 16) {
     tg_str_printf(o, "  %%s%u = icmp uge i64 %%sve, %u\n  %%r%u.%u = and i1 %%r%u.%u, %%s%u\n", target, sve, target,
                   n + 1, target, n, target);
@@ -73,8 +73,8 @@ static void put_test(tg_wrapper *w, uint32_t target, uint32_t words_n) {
 }
 
 static bool needs_sve_length(const tg_wrapper *w) {
-  for (uint32_t i = 0; i < w->n; i++)
-    if (w->of[i].target->sve_bytes > 16) return true;
+  for (uint32_t i = 0; i < w->targets_n; i++)
+    if (w->target[i]->sve_bytes > 16) return true;
   return false;
 }
 
@@ -98,7 +98,7 @@ static void put_words(tg_wrapper *w, bool x86) {
 }
 
 void tg_wrapper_pick(tg_wrapper *w) {
-  bool x86 = w->of[0].target->arch == TG_ARCH_X86_64;
+  bool x86 = w->target[0]->arch == TG_ARCH_X86_64;
   tg_str *o = &w->out;
   if (x86)
     tg_str_puts(o, cpuid);
@@ -111,7 +111,7 @@ void tg_wrapper_pick(tg_wrapper *w) {
                  "have:\n  ret i32 %kept\n"
                  "ask:\n");
   put_words(w, x86);
-  for (uint32_t i = 0; i < w->n; i++) put_test(w, i, x86 ? TG_CPUID_WORDS : 2);
-  tg_str_printf(o, "  store atomic i32 %%pick%u, ptr @tg.picked monotonic, align 4\n  ret i32 %%pick%u\n}\n", w->n - 1,
-                w->n - 1);
+  for (uint32_t i = 0; i < w->targets_n; i++) put_test(w, i, x86 ? TG_CPUID_WORDS : 2);
+  tg_str_printf(o, "  store atomic i32 %%pick%u, ptr @tg.picked monotonic, align 4\n  ret i32 %%pick%u\n}\n", w->targets_n - 1,
+                w->targets_n - 1);
 }

@@ -15,6 +15,7 @@ typedef struct {
   LLVMModuleRef m;
   LLVMTargetMachineRef machine;
   LLVMMemoryBufferRef buffer;
+  TG_VEC(const char *) shown;  /* functions that stay global */
   char *message; /* LLVM's: the first error */
   tg_object object;
 } assembly;
@@ -53,10 +54,21 @@ static void number_functions(assembly *a, LLVMModuleRef m, uint32_t number) {
   }
 }
 
+/* The functions of the text `around` that may be called from outside. */
+static void note_public(assembly *a) {
+  size_t n;
+  for (LLVMValueRef f = LLVMGetFirstFunction(a->m); f; f = LLVMGetNextFunction(f))
+    if (is_defined(f) && LLVMGetLinkage(f) == LLVMExternalLinkage)
+      tg_push(&a->j->env, &a->shown, tg_strdup(&a->j->env, LLVMGetValueName2(f, &n)));
+}
+
 static void hide(assembly *a) {
   for (LLVMValueRef f = LLVMGetFirstFunction(a->m); f; f = LLVMGetNextFunction(f)) {
     size_t n;
-    if (is_defined(f) && strcmp(LLVMGetValueName2(f, &n), a->name)) LLVMSetLinkage(f, LLVMInternalLinkage);
+    const char *name = LLVMGetValueName2(f, &n);
+    bool shown = !is_defined(f);
+    for (uint32_t i = 0; i < a->shown.n && !shown; i++) shown = !strcmp(name, a->shown.data[i]);
+    if (!shown) LLVMSetLinkage(f, LLVMInternalLinkage);
   }
 }
 
@@ -70,6 +82,7 @@ static void run(void *p) {
   a->machine = tg_jit_machine(&base, LLVMCodeGenLevelDefault);
   if (!a->machine) tg_fail(&a->j->env, TG_EBACKEND, "LLVM has no target '%s'", base.triple);
   a->m = parse(a, a->around);
+  note_public(a);
   for (uint32_t i = 0; i < a->n; i++) {
     LLVMModuleRef m = parse(a, a->texts[i]);
     number_functions(a, m, i);

@@ -24,7 +24,8 @@ tg_linker tg_jit_linker(tg_jit *);
  * the memory mappings that Linux allows a process (65,530), and LLVM aborts the process when these run out. */
 enum { TG_LINKED_MOST = 20480 };
 /* assemble.c. One object of several modules: of the n texts, whose functions F become F.tN, and of the text `around`,
- * which may call them; `name` alone is global. t: of the base that code without attributes of its own is for. */
+ * which may call them, and whose functions alone are global unless they are internal. name: for messages. t: of the
+ * base that code without attributes of its own is for. */
 tg_object tg_jit_assemble(tg_job *j, const tg_target *t, const char *const *texts, uint32_t n, const char *around,
                           const char *name);
 /* Text for people. assembly: disassembly of an AMD code object; NULL for other targets, whose asm_text has it.
