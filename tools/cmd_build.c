@@ -5,11 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <tg/build.h>
+#include "build_shapes.h"
 #include "tool.h"
 
 static const char usage[] =
     "tg build FILE.tg [name=value ...] -o FILE.o --header FILE.h [--target NAME,NAME,..] [--kernel NAME] [--opt WORDS "
     "...] [--tuned DIR] [--threads N]\n"
+    "tg build gemm --shapes FILE -o FILE.o --header FILE.h | tg build attention --shapes FILE -o FILE.o --header "
+    "FILE.h\n"
     "\n"
     "Compiles the kernel into an object file with one function, and writes the header that declares it. A program "
     "links "
@@ -26,6 +29,8 @@ static const char usage[] =
     "              runs on can run. Without: x86-64-v2,x86-64-v3,x86-64-v4, or armv8-a on such a machine\n"
     "  --threads   that will share the work, for the first choice (this machine's cores)\n"
     "  --opt       words of a schedule, in order, instead of the first choice\n"
+    "  --shapes    plans: a function for each line of the file (docs/deploy.md), NAME M N K [NN|NT|TN|TT] "
+    "[types=f32] [packed] ..\n"
     "  --tuned     a folder of tuned choices, else $TG_TUNED, else tg/tuned in the user's data folder; '' for none\n";
 
 enum { MOST = 32 };
@@ -63,8 +68,36 @@ static int deliver(const tool_args *a, const tg_built *b) {
     return fprintf(stderr, "tg build: %s: %s\n", a->object, strerror(errno)), TOOL_WRONG;
   if (!write_file(a->header, b->header, strlen(b->header)))
     return fprintf(stderr, "tg build: %s: %s\n", a->header, strerror(errno)), TOOL_WRONG;
-  printf("%s: %zu bytes, one function: %s; %s declares it\n", a->object, b->object_bytes, b->name, a->header);
+  int n = 1;
+  for (const char *c = b->name; *c; c++) n += *c == ',';
+  if (n == 1) printf("%s: %zu bytes, one function: %s; %s declares it\n", a->object, b->object_bytes, b->name, a->header);
+  else printf("%s: %zu bytes, %d functions: %s; %s declares them\n", a->object, b->object_bytes, n, b->name, a->header);
   return TOOL_OK;
+}
+
+static tg_status build_plans(tg_context *c, const tool_args *a, const char *const *names, uint32_t n, tg_built **out) {
+  tool_plans p;
+  bool attention = !strcmp(a->file, "attention");
+  tg_status s = tool_read_plans(a->shapes, attention, &p) ? TG_OK : TG_MISS;
+  for (int i = 0; i < p.n; i++) p.gemm[i].threads = p.attention[i].threads = a->threads;
+  for (int i = 0; i < p.n && s == TG_OK; i++) {
+    if (!p.packed[i]) continue;
+    s = tg_build_packing(c, &p.gemm[i], names, n, &p.packing[i]);
+    p.gemm[i].packing = &p.packing[i];
+  }
+  if (s == TG_OK)
+    s = attention ? TG_MISS
+                  : tg_build_gemm(c, p.name, p.gemm, (uint32_t)p.n, names, n, out);
+  tool_plans_free(&p);
+  return s;
+}
+
+static tg_status build_file(tg_context *c, const tool_args *a, const char *const *names, uint32_t n, tg_built **out) {
+  tool_program p;
+  if (!tool_load(a, &p)) return TG_MISS;
+  tg_status s = tg_build_text(c, a->file, p.text, &p.options, names, n, out);
+  tool_unload(&p);
+  return s;
 }
 
 int cmd_build(int argc, char **argv) {
@@ -76,31 +109,28 @@ int cmd_build(int argc, char **argv) {
   const char *names[MOST], *tuned;
   char folder[4096];
   tool_args a;
-  tool_program p;
   if (!tool_parse(argc, argv, &a, usage)) return TOOL_USAGE;
-  if (a.help || !a.file || !a.object || !a.header) {
+  bool plans = a.file && (!strcmp(a.file, "gemm") || !strcmp(a.file, "attention"));
+  if (a.help || !a.file || !a.object || !a.header || plans != (a.shapes != NULL)) {
     fputs(usage, a.help ? stdout : stderr);
     return a.help ? TOOL_OK : TOOL_USAGE;
   }
   if (a.target) snprintf(list, sizeof list, "%s", a.target);
   uint32_t n = targets_of(list, names);
-  if (!tool_load(&a, &p)) return TOOL_WRONG;
   tuned = tool_tuned(&a, folder, sizeof folder);
   tg_context_options o = {.tuned = tuned ? tuned : "", .threads = a.threads > 1 ? a.threads : 0, .log = complain};
   tg_context *c = NULL;
   tg_built *b = NULL;
   int result = TOOL_BROKEN;
   if (tg_context_create(&o, &c) == TG_OK) {
-    tg_status s = tg_build_text(c, a.file, p.text, &p.options, names, n, &b);
-    if (s == TG_OK)
-      result = deliver(&a, b);
+    tg_status s = plans ? build_plans(c, &a, names, n, &b) : build_file(c, &a, names, n, &b);
+    if (s == TG_OK) result = deliver(&a, b);
     else {
-      fprintf(stderr, "%s\n", tg_error_message(c));
+      if (s != TG_MISS) fprintf(stderr, "%s\n", tg_error_message(c));
       result = s == TG_INTERNAL ? TOOL_BROKEN : TOOL_WRONG;
     }
   }
   tg_built_free(b);
   tg_context_free(c);
-  tool_unload(&p);
   return result;
 }

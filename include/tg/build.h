@@ -16,7 +16,8 @@
  * is compiled for the same target by a context. */
 #ifndef TG_BUILD_H
 #define TG_BUILD_H
-#include "tg/tg.h"
+#include "tg/attention.h"
+#include "tg/gemm.h"
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -25,7 +26,7 @@ typedef struct tg_built {
   const void *object;         /* a relocatable ELF file */
   size_t object_bytes;
   const char *header;         /* C11 and C++, ends with a newline */
-  const char *name;           /* of the function */
+  const char *name;           /* of the function; of several: "a, b, c" */
 } tg_built;
 
 /* targets: names as in tg_context_options.target, of one family of processors; of those that a processor can run, the
@@ -41,6 +42,26 @@ TG_API tg_status tg_build(tg_context *context, const tg_kernel_def *def, const t
 TG_API tg_status tg_build_text(tg_context *context, const char *file, const char *text,
                                const tg_compile_options *options, const char *const *targets, uint32_t targets_n,
                                tg_built **out);
+/* Plans of products (tg/gemm.h) ahead of time: n functions of one object, of these names, for these descriptors (which
+ * have no device). Each has all kernels of its plan, for all targets, and takes what a call has: operands with their
+ * bytes, the sizes that are open, leading dimensions (0: dense), alpha, beta, arguments of the epilogue; one product a
+ * call. It allocates nothing: beside it the object has NAME_workspace, which says how much workspace a call needs. With
+ * a packing, it also has NAME_pack. All bits are those of tg_gemm_run with a plan for the same target. */
+TG_API tg_status tg_build_gemm_sized(tg_context *context, const char *const *names, const tg_gemm_desc *descs,
+                                     size_t desc_bytes, uint32_t n, const char *const *targets, uint32_t targets_n,
+                                     tg_built **out);
+static inline tg_status tg_build_gemm(tg_context *context, const char *const *names, const tg_gemm_desc *descs,
+                                      uint32_t n, const char *const *targets, uint32_t targets_n, tg_built **out) {
+  return tg_build_gemm_sized(context, names, descs, sizeof *descs, n, targets, targets_n, out);
+}
+/* A packing of B, for the descriptor, that the code of all these targets reads: of the last one's choice, or of one's
+ * before it, or else one that all can read. TG_EINVAL: there is none; or the reasons of tg_gemm_packing_choose. */
+TG_API tg_status tg_build_packing_sized(tg_context *context, const tg_gemm_desc *desc, size_t desc_bytes,
+                                        const char *const *targets, uint32_t targets_n, tg_gemm_packing *out);
+static inline tg_status tg_build_packing(tg_context *context, const tg_gemm_desc *desc, const char *const *targets,
+                                         uint32_t targets_n, tg_gemm_packing *out) {
+  return tg_build_packing_sized(context, desc, sizeof *desc, targets, targets_n, out);
+}
 TG_API void tg_built_free(tg_built *built);   /* may be NULL */
 
 #ifdef __cplusplus

@@ -176,6 +176,12 @@ static const char *const value_names[GEMM_VALUES] = {"M",       "N",       "K", 
                                                      "stepa",   "stepb",   "stepc",   "ld_arg0", "ld_arg1", "ld_arg2",
                                                      "ld_arg3", "ld_arg4", "ld_arg5", "ld_arg6", "ld_arg7", "ld_group"};
 
+const tg_kit_names *tg_gemm_names(const tg_gemm_problem *q) {
+  static const tg_kit_names names[] = {{operand_names, value_names, GEMM_OPERANDS, GEMM_VALUES},
+                                       {panel_names, value_names, GEMM_OPERANDS, GEMM_VALUES}};
+  return &names[q->panel != 0];
+}
+
 uint32_t tg_gemm_bind(const tg_gemm *g, const tg_gemm_problem *q, tg_binding *b) {
   const uint8_t majors[3] = {q->a_major, q->b_major, q->c_major};
   const tg_binding any = {NULL, 1, most_ld, 1},
@@ -218,9 +224,8 @@ static tg_status compile_choice(planning *p, const tg_gemm_problem *q, const tg_
   tg_binding b[GEMM_VALUES];
   tg_gemm_def own, def[GEMM_SKETCHES];
   const tg_kernel_def *defs[GEMM_SKETCHES];
-  const tg_kit_names names = {q->panel ? panel_names : operand_names, value_names, GEMM_OPERANDS, GEMM_VALUES};
   tg_gemm_kernel_of(q, choice->sketch, &own);
-  tg_kit_source s = {.names = &names,
+  tg_kit_source s = {.names = tg_gemm_names(q),
                      .def = &own.def,
                      .binding = b,
                      .bindings_n = tg_gemm_bind(g, q, b),
@@ -427,6 +432,16 @@ static tg_status take_device(planning *p) {
   return TG_OK;
 }
 
+/* A packing may have been chosen for a machine with wider vectors than this target has registers for. */
+static tg_status check_choices(planning *p) {
+  const tg_gemm *g = p->g;
+  for (uint32_t i = 0; i < g->parts_n; i++)
+    if (!g->part[i].choice.sketch)
+      return wrong(p, TG_EINVAL, "tg_gemm_desc.packing: %s has no kernel for panels of %u columns; they were chosen for "
+                   "another target", g->plan.context->target.name, g->problem.panel);
+  return TG_OK;
+}
+
 /* Reads the descriptor and divides its sizes into parts with one choice each. Compiles nothing. */
 static tg_status lay_out(planning *p) {
   tg_gemm *g = p->g;
@@ -441,7 +456,7 @@ static tg_status lay_out(planning *p) {
                : 0;
   if (s == TG_OK && g->plan.device) whole_part(g);
   else if (s == TG_OK) divide(g);
-  return s;
+  return s == TG_OK ? check_choices(p) : s;
 }
 
 tg_status tg_gemm_lay_out(tg_context *c, const tg_gemm_desc *d, tg_gemm *out) {

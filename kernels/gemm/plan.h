@@ -65,6 +65,7 @@ struct tg_gemm {
  * makes a kernel of the problem of each sketch that takes it, the choice's first, and returns their number. */
 enum { GEMM_SKETCHES = 16 };
 tg_status tg_gemm_lay_out(tg_context *c, const tg_gemm_desc *d, tg_gemm *out);
+const tg_kit_names *tg_gemm_names(const tg_gemm_problem *q);
 uint32_t tg_gemm_bind(const tg_gemm *g, const tg_gemm_problem *q, tg_binding *b);
 /* Values of a launch of these sizes, by ordinal; returns their number. ld: leading dimensions of A, B, C; NULL, or 0:
  * lines lie one behind another. */

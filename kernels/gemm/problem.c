@@ -20,16 +20,22 @@ static tg_kit_epilogue epilogue_of(const tg_gemm_problem *p) {
   return (tg_kit_epilogue){p->epilogue, "acc, m, n", p->acc, p->argument, p->arguments_n};
 }
 
-void tg_gemm_declare(tg_builder *tg_b_, const tg_gemm_problem *p) {
+static void declare(tg_builder *tg_b_, const tg_gemm_problem *p, bool packed) {
   operand(tg_b_, "in", "A", p->a, "M", "K", p->a_major, p->a_step);
   if (p->bits) tg_gemm_quantised(tg_b_, p);
-  else operand(tg_b_, "in", "B", p->b, "K", "N", p->b_major, p->b_step);
+  else if (packed) {
+    tg_let(PANEL, (int64_t)p->panel);
+    tg_kit_declare(tg_b_, "in", "Bp, %s, [ceildiv(N, PANEL), K, PANEL]", tg_type_name[p->b]);
+  } else operand(tg_b_, "in", "B", p->b, "K", "N", p->b_major, p->b_step);
   operand(tg_b_, p->beta ? "inout" : "out", "C", p->c, "M", "N", p->c_major, p->c_step);
   if (p->alpha) tg_kit_declare(tg_b_, "in", "alpha, %s, [1]", tg_type_name[p->acc]);
   if (p->beta) tg_kit_declare(tg_b_, "in", "beta, %s, [1]", tg_type_name[p->acc]);
   tg_kit_epilogue e = epilogue_of(p);
   tg_kit_declare_arguments(tg_b_, &e, "M", "N");
 }
+
+void tg_gemm_declare(tg_builder *b, const tg_gemm_problem *p) { declare(b, p, false); }
+void tg_gemm_declare_call(tg_builder *b, const tg_gemm_problem *p) { declare(b, p, p->panel != 0); }
 
 void tg_gemm_store(tg_builder *b, const tg_gemm_problem *p, const char *j, const char *sum, const char *condition) {
   char at[64], c[80], all[TG_GEMM_TEXT], value[TG_GEMM_TEXT + 1024], text[TG_GEMM_TEXT + 1200];

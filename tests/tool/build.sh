@@ -41,12 +41,34 @@ if command -v qemu-aarch64 > /dev/null && command -v aarch64-linux-gnu-gcc > /de
     says "the result on $cpu" '^0 wrong, dealt [1-4] times'
   done
 fi
+# plans of products: a function a line, with nothing that they call
+printf 'up 1..70 96 128 NN packed bias:f32:column epilogue=max(acc + bias, 0)  # a layer\n\nsmall 4 6 5\n' > "$t/shapes"
+is "plans" "$tg" build gemm --shapes "$t/shapes" --threads 2 -o "$t/plans.o" --header "$t/plans.h"
+says "plans" "2 functions: up, small"
+[ "$(wc -c < "$t/plans.o")" -le 200000 ] && ok || wrong "plans: $(wc -c < "$t/plans.o") bytes"
+[ -z "$(nm -u "$t/plans.o")" ] && ok || wrong "plans call $(nm -u "$t/plans.o")"
+[ "$(nm -g --defined-only "$t/plans.o" | awk '{ print $3 }' | sort | tr '\n' ' ')" = "small small_workspace up up_pack up_workspace " ] && ok || wrong "plans define $(nm -g "$t/plans.o")"
+for c in "gcc -std=c11 -pedantic -Wall -Wextra -Werror" "g++ -std=c++17 -x c++ -Wall -Wextra -Werror"; do
+  # shellcheck disable=SC2086
+  is "plans, $c" $c -I"$t" -c tests/tool/built_plans.c -o "$t/built.o"
+  is "plans, link" gcc "$t/built.o" "$t/plans.o" -o "$t/plans"
+  is "plans, run" env -i "$t/plans"
+  says "plans" '^0 wrong; M is not within 1..70.*; .C. has too few bytes'
+done
 refused() { says=$1; shift; "$tg" build "$@" > "$t/out" 2>&1 && wrong "not refused: $*" || says "$*" "$says"; }
 refused 'usage\|tg build FILE' examples/matmul.tg
 refused "no target is named 'x87'" examples/matmul.tg M=4 N=4 K=4 --target x87 -o "$t/x.o" --header "$t/x.h"
 refused 'sm_80 is no processor' examples/matmul.tg M=4 N=4 K=4 --target sm_80 -o "$t/x.o" --header "$t/x.h"
 refused 'No such file' examples/matmul.tg M=4 N=4 K=4 -o "$t/none/x.o" --header "$t/x.h"
 refused "4..1'" examples/matmul.tg M=4..1 N=4 K=4 -o "$t/x.o" --header "$t/x.h"
+refused 'usage\|tg build FILE' gemm -o "$t/x.o" --header "$t/x.h"
+printf 'a 4 4 4\nb 4 4\n' > "$t/shapes"
+refused "shapes:2: '4'" gemm --shapes "$t/shapes" -o "$t/x.o" --header "$t/x.h"
+printf 'a 4 4 4 types=f32 wide\n' > "$t/shapes"
+refused "shapes:1: 'wide'" gemm --shapes "$t/shapes" -o "$t/x.o" --header "$t/x.h"
+printf 'a 4 4 4 epilogue=max(acc, 0\n' > "$t/shapes"
+refused 'a: <epilogue>' gemm --shapes "$t/shapes" -o "$t/x.o" --header "$t/x.h"
+refused 'No such file' gemm --shapes "$t/none" -o "$t/x.o" --header "$t/x.h"
 [ ! -e "$t/x.o" ] && ok || wrong "a refused build left a file"
 is "a folder of kernels" "$tg" run examples/conv.tg --cache "$t/cache"
 is "and another" "$tg" run examples/matmul.tg M=8 N=8 K=8 --cache "$t/cache"
