@@ -20,7 +20,7 @@ static const tg_gemm_desc *desc_of(const build *b, uint32_t i) {
 static void check_names(build *b) {
   tg_env *e = &b->ahead.work.job->env;
   enum { MOST = 1000 };
-  if (!b->n || b->n > MOST) tg_fail(e, TG_EINVAL, "%u functions are asked for; an object has 1 to %d", b->n, MOST);
+  if (!b->n || b->n > MOST) tg_fail(e, TG_EINVAL, "%u functions are given; an object has 1 to %d", b->n, MOST);
   for (uint32_t i = 0; i < b->n; i++) {
     if (!b->names[i] || !tg_wrapper_name_fits(b->names[i]))
       tg_fail(e, TG_EINVAL, "function %u: '%s' is no name that a function of C and C++ can have", i,
@@ -89,7 +89,7 @@ static bool suits_all(packing_for *k, tg_context *c, const tg_gemm_packing *p) {
   return true;
 }
 
-/* The same with panels of so many columns. */
+/* The same with panels of another width. */
 static bool with_panel(tg_gemm_packing *p, int64_t panel) {
   int64_t bytes;
   bool nibbles = p->format == TG_GEMM_NIBBLES;

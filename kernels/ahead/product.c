@@ -404,7 +404,7 @@ void tg_product_function(tg_wrapper *w, const tg_gemm *const *g, const tg_gemm_p
                        "  %t = select i1 %both, i64 %wide, i64 1\n");
   complete(&p);
   tg_wrapper_check_params(w);
-  tg_ir some = tg_ir_put(w, "icmp ne i64 %s, 0", p.size[0].text), any = tg_ir_put(w, "icmp ne i64 %s, 0", p.size[1].text);
+  tg_ir zero = tg_ir_number(0), some = tg_ir_is(w, "ne", p.size[0], zero), any = tg_ir_is(w, "ne", p.size[1], zero);
   tg_str_printf(&w->out, "  %%elements = and i1 %s, %s\n  br i1 %%elements, label %%full, label %%empty\n"
                          "empty:\n  ret i32 0\nfull:\n", some.text, any.text);
   tg_wrapper_check_buffers(w, !(g[0]->flags & TG_GEMM_OVERLAP_UNCHECKED));

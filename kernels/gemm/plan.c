@@ -437,8 +437,9 @@ static tg_status check_choices(planning *p) {
   const tg_gemm *g = p->g;
   for (uint32_t i = 0; i < g->parts_n; i++)
     if (!g->part[i].choice.sketch)
-      return wrong(p, TG_EINVAL, "tg_gemm_desc.packing: %s has no kernel for panels of %u columns; they were chosen for "
-                   "another target", g->plan.context->target.name, g->problem.panel);
+      return wrong(p, TG_EINVAL,
+                   "tg_gemm_desc.packing: %s has no kernel for panels of %u columns; they are for another target",
+                   g->plan.context->target.name, g->problem.panel);
   return TG_OK;
 }
 

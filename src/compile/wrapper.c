@@ -249,7 +249,8 @@ static tg_ir bytes_of(tg_wrapper *w, uint32_t b) {
   size = tg_ir_put(w, "select i1 %s, i64 0, i64 %s", is.text, size.text);
   tg_wrapper_check(w, not_beyond(w), tg_format(w->env, "the size of '%s' is out of range: it passes 2^62 bytes", name));
   if (buffer->strided && buffer->role != TG_ROLE_IN)
-    tg_wrapper_check(w, tg_ir_put(w, "call i1 @tg.apart(ptr %%extent, ptr %%stride, i64 %u, ptr %%beyond)", buffer->rank),
+    tg_wrapper_check(w,
+                     tg_ir_put(w, "call i1 @tg.apart(ptr %%extent, ptr %%stride, i64 %u, ptr %%beyond)", buffer->rank),
           tg_format(w->env, "the strides of '%s', which the kernel writes, lay two elements on one place", name));
   return size;
 }
@@ -288,7 +289,8 @@ static span check_buffer(tg_wrapper *w, uint32_t i) {
   const char *name = string(w, b->name);
   tg_ir bytes = bytes_of(w, i);
   int element = tg_type_bytes(b->type);
-  tg_wrapper_check(w, tg_ir_put(w, "icmp uge i64 %%n%u, %s", i, bytes.text), tg_format(w->env, "'%s' has too few bytes", name));
+  tg_wrapper_check(w, tg_ir_put(w, "icmp uge i64 %%n%u, %s", i, bytes.text),
+                   tg_format(w->env, "'%s' has too few bytes", name));
   tg_ir at = tg_ir_put(w, "ptrtoint ptr %%b%u to i64", i);
   tg_ir is = tg_ir_put(w, "icmp ne i64 %s, 0", at.text), none = tg_ir_put(w, "icmp eq i64 %s, 0", bytes.text);
   tg_wrapper_check(w, tg_ir_put(w, "or i1 %s, %s", is.text, none.text), tg_format(w->env, "'%s' is NULL", name));

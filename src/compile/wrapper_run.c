@@ -125,6 +125,7 @@ static void put_phase(running *r, uint32_t p) {
 /* The steps of tg_code_info.launch; depth: loops around them, whose counters lie at the start of the shared memory. */
 static void put_steps(running *r, const int64_t *s, const int64_t *end, uint32_t depth) {
   tg_str *o = &r->w->out;
+  const char *name = r->w->of.data[r->t].name;
   while (s < end) {
     if (*s >= 0) {
       put_phase(r, (uint32_t)*s++);
@@ -137,7 +138,7 @@ static void put_steps(running *r, const int64_t *s, const int64_t *end, uint32_t
                   "again%u:\n  %%i%u = load i64, ptr %%turn%u\n  %%on%u = icmp slt i64 %%i%u, %%turns%u\n"
                   "  br i1 %%on%u, label %%in%u, label %%out%u\nin%u:\n"
                   "  %%at%u = getelementptr i64, ptr %%shared, i64 %u\n  store i64 %%i%u, ptr %%at%u\n",
-                  l, r->w->of.data[r->t].name, (long long)~*s, r->t, l, l, l, l, l, l, l, l, l, l, l, l, l, depth, l, l);
+                  l, name, (long long)~*s, r->t, l, l, l, l, l, l, l, l, l, l, l, l, l, depth, l, l);
     put_steps(r, s + 2, s + 2 + s[1], depth + 1);
     tg_str_printf(o, "  %%up%u = add i64 %%i%u, 1\n  store i64 %%up%u, ptr %%turn%u\n  br label %%again%u\nout%u:\n", l,
                   l, l, l, l, l);
@@ -184,8 +185,8 @@ static void put_workspace(tg_wrapper *w, const tg_wrapped *of, bool on_stack) {
   tg_str *o = &w->out;
   if (of->given) {
     if (info->shared) tg_str_puts(o, "  %shared = getelementptr i8, ptr %memory, i64 0\n");
-    tg_str_printf(o, "  %%one = getelementptr i8, ptr %%memory, i64 %llu\n  %%many = getelementptr i8, ptr %%one, i64 0\n",
-                  (unsigned long long)info->shared);
+    tg_str_printf(o, "  %%one = getelementptr i8, ptr %%memory, i64 %llu\n", (unsigned long long)info->shared);
+    tg_str_puts(o, "  %many = getelementptr i8, ptr %one, i64 0\n");
   } else {
     if (info->shared) put_memory(w, "shared", info->shared, false, "none");
     if (!on_stack) put_memory(w, "one", info->workspace, false, info->shared ? "less" : "none");
