@@ -18,8 +18,9 @@ typedef struct tool_plans {
 } tool_plans;
 
 /* Lines of products:
- *   NAME M N K [NN|NT|TN|TT] [types=f32] [c=f32] [lda=N ldb=N ldc=N] [alpha] [beta] [packed] [invariant] [one] [unchecked]
- *     [bits=4|8 group=N scale=TYPE zero=TYPE] [ARGUMENT:TYPE:all|row|column|element ..] [epilogue=TEXT to the end]
+ *   NAME M N K [NN|NT|TN|TT] [types=f32] [a=, b=, c=TYPE] [lda=N ldb=N ldc=N] [alpha] [beta] [packed] [invariant]
+ *     [one] [unchecked] [not_zero] [bits=4|8 group=N scale=TYPE zero=TYPE] [ARGUMENT:TYPE:all|row|column|element ..]
+ *     [epilogue=TEXT to the end]
  * and of attention:
  *   NAME queries=N keys=N head=N [heads=N kv_heads=N value_head=N types=f32 causal|causal_top_left window=N lse base2
  *     alibi scale=X soft_cap=X]

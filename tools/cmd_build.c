@@ -70,8 +70,9 @@ static int deliver(const tool_args *a, const tg_built *b) {
     return fprintf(stderr, "tg build: %s: %s\n", a->header, strerror(errno)), TOOL_WRONG;
   int n = 1;
   for (const char *c = b->name; *c; c++) n += *c == ',';
-  if (n == 1) printf("%s: %zu bytes, one function: %s; %s declares it\n", a->object, b->object_bytes, b->name, a->header);
-  else printf("%s: %zu bytes, %d functions: %s; %s declares them\n", a->object, b->object_bytes, n, b->name, a->header);
+  printf("%s: %zu bytes, ", a->object, b->object_bytes);
+  if (n == 1) printf("one function: %s; %s declares it\n", b->name, a->header);
+  else printf("%d functions: %s; %s declares them\n", n, b->name, a->header);
   return TOOL_OK;
 }
 
