@@ -137,8 +137,8 @@ const char tg_function_header_note[] =
     "else.\n"
     " * workspace: as many bytes as NAME_workspace(threads) says, at any alignment; NULL if that is 0. Nothing is\n"
     " * allocated. parallel_for(user, n, task, argument), with n of at most `threads`, must call task(argument, i)\n"
-    " * once for each i of 0..n-1, on any threads in any order, and return when all have ended; NULL: all is done on the\n"
-    " * caller's thread. The result has the same bits either way, and those of a plan of the same descriptor. May be\n"
+    " * once for each i of 0..n-1, on any threads in any order, and return when all have ended; NULL: all is done\n"
+    " * on the caller's thread. The result has the same bits either way, and those of a plan of the same descriptor. May be\n"
     " * called from several threads at a time, each with its own workspace.\n"
     " * Returns 0, or what NAME_message explains; then nothing was written. */\n";
 

@@ -113,5 +113,6 @@ void tg_wrapper_pick(tg_wrapper *w) {
   put_words(w, x86);
   for (uint32_t i = 0; i < w->targets_n; i++) put_test(w, i, x86 ? TG_CPUID_WORDS : 2);
   uint32_t last = w->targets_n - 1;
-  tg_str_printf(o, "  store atomic i32 %%pick%u, ptr @tg.picked monotonic, align 4\n  ret i32 %%pick%u\n}\n", last, last);
+  tg_str_printf(o, "  store atomic i32 %%pick%u, ptr @tg.picked monotonic, align 4\n", last);
+  tg_str_printf(o, "  ret i32 %%pick%u\n}\n", last);
 }
