@@ -7,10 +7,12 @@
 #include "attention/body.h"
 #include "target/matrix.h"
 
-const char *tg_attention_matrix(const tg_target *t, tg_type type) {
+const char *tg_attention_matrix(const tg_target *t, tg_type type, int64_t head, int64_t value_head) {
   const tg_matrix_row *r;
   for (uint32_t i = 0; (r = tg_matrix_at(i)); i++)
-    if (tg_matrix_on(r, t) && r->a_type == type && r->b_type == type && r->c_type == TG_F32) return r->name;
+    if (tg_matrix_on(r, t) && r->a_type == type && r->b_type == type && r->c_type == TG_F32 && tg_matrix_is_plain(r) &&
+        head % r->k == 0 && value_head % r->n == 0)
+      return r->name;
   return NULL;
 }
 

@@ -256,7 +256,7 @@ static tg_status make_grid(planning *p) {
   tg_kit_part *part = &a->part[0];
   if (!a->queries.hi || !a->keys.hi) return TG_OK;
   q->grid = true, q->group = a->heads / a->kv_heads;
-  q->matrix = q->q == q->k && q->k == q->v ? tg_attention_matrix(d->target, q->q) : NULL;
+  if (q->q == q->k && q->k == q->v) q->matrix = tg_attention_matrix(d->target, q->q, q->head, q->value_head);
   q->rows = (tg_kit_dim){a->queries.lo ? a->queries.lo : 1, a->queries.hi};
   q->keys = (tg_kit_dim){a->keys.lo ? a->keys.lo : 1, a->keys.hi};
   *part = (tg_kit_part){.size = {q->rows}, .strips = {.n = 1}, .choice = {.sketch = tg_attention_device}};

@@ -88,8 +88,9 @@ enum { ATTENTION_DECODE_ROWS = 8 };    /* most rows that the decode words take: 
  * one run of the kernel may take; more are divided among runs. */
 int64_t tg_attention_choose(const tg_attention_problem *p, const tg_target *t, tg_kit_choice *out);
 
-/* The matrix instruction that the device words use for this type, f16 or bf16; NULL: the target has none. */
-const char *tg_attention_matrix(const tg_target *t, tg_type type);
+/* The matrix instruction that the device words use for this type and these sizes of heads: one that takes its operands
+ * as they are, and whose sizes divide them. NULL: the target has none. */
+const char *tg_attention_matrix(const tg_target *t, tg_type type, int64_t head, int64_t value_head);
 
 /* Makes a sketch a kernel of this problem, whose parameters are those that the problem needs. Bindings: writes those of
  * the parameters to b, of ATTENTION_VALUES, and returns their number. */

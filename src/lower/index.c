@@ -258,9 +258,13 @@ static const tg_uop *flat_define(state *s, const tg_uop *u) {
   bool strided = (u->arg >> 32 & TG_STRIDED) != 0;
   uint32_t rank = strided ? u->n / 2 : u->n;
   const strides *st = strides_of(s, u);
-  const tg_uop *size = tg_const_int(s->j, TG_I64, 1);
+  const tg_uop *size = tg_const_int(s->j, TG_I64, 1), *empty = NULL, *none = tg_const_int(s->j, TG_I64, 0);
   for (uint32_t i = 0; i < rank; i++) {
     const tg_uop *d = as(s, u->src[i], TG_I64);
+    if (strided && tg_bounds_of(s->j, u->src[i]).lo <= 0) {   /* without elements, whatever the strides */
+      const tg_uop *is = bin(s, TG_OP_EQ, d, none);
+      empty = empty ? tg_op2(s->j, TG_OP_OR, empty, is) : is;
+    }
     if (!strided) {
       size = bin(s, TG_OP_MUL, size, d);
       continue;
@@ -269,6 +273,7 @@ static const tg_uop *flat_define(state *s, const tg_uop *u) {
                              tg_const_int(s->j, TG_I64, st->times[i]));
     size = bin(s, TG_OP_ADD, st->by[i] ? tg_op2(s->j, TG_OP_MUL, step, st->by[i]) : step, size);
   }
+  if (empty) size = tg_op3(s->j, TG_OP_WHERE, empty, none, size);
   info.rank = 1;
   if (info.type == TG_INDEX) info.type = TG_I64;
   return tg_define(s->j, info, u->lanes, &size, NULL, false);

@@ -44,6 +44,13 @@ bool tg_matrix_on(const tg_matrix_row *r, const tg_target *t) {
   return is_word(r->targets, t->name);
 }
 
+bool tg_matrix_is_plain(const tg_matrix_row *r) {
+  static const char *const plain[] = {SUM_F32, SUM_F16, SUM_I32, SUM_F64};
+  for (uint32_t i = 0; i < TG_COUNT(plain); i++)
+    if (!strcmp(r->meaning, plain[i])) return true;
+  return false;
+}
+
 tg_layout tg_matrix_layout(const tg_matrix_row *r, int which) {
   tg_layout l;
   tg_layout_parse(which == 0 ? r->a : which == 1 ? r->b : r->c, &l);   /* tests parse every row */

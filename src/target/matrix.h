@@ -34,6 +34,8 @@ typedef struct tg_matrix_row {
 const tg_matrix_row *tg_matrix_find(const char *name);
 const tg_matrix_row *tg_matrix_at(uint32_t i);                        /* NULL behind the last */
 bool tg_matrix_on(const tg_matrix_row *r, const tg_target *t);
+/* Does it multiply and add what its operands are? Some drop bits of them, or take subnormal numbers as zero. */
+bool tg_matrix_is_plain(const tg_matrix_row *r);
 /* which: 0, 1, 2 for a, b, c. */
 tg_layout tg_matrix_layout(const tg_matrix_row *r, int which);
 uint32_t tg_matrix_registers(const tg_matrix_row *r, int which);      /* elements of one lane */

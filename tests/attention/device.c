@@ -214,7 +214,8 @@ static void one(run *r, const char *name) {
 static void variants(run *r, tg_type type, int64_t head) {
   const tg_attention_problem plain = {.q = type, .k = type, .v = type, .o = TG_F32, .head = head, .value_head = head,
                                       .rows = {1, 1 << 20}, .keys = {1, 1 << 20}, .base2 = true, .grid = true,
-                                      .group = 2, .lse = true, .matrix = tg_attention_matrix(&r->path.target, type)};
+                                      .group = 2, .lse = true,
+                                      .matrix = tg_attention_matrix(&r->path.target, type, head, head)};
   CHECK(plain.matrix != NULL, "%s has no instruction for %s", r->path.target.name, tg_type_name[type]);
   if (!plain.matrix) return;
   r->problem = plain;

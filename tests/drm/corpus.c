@@ -6,41 +6,15 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdlib.h>
-#include "../amd/amd.h"
 #include "../library/kit.h"
 #include "../test.h"
 #include "api/api.h"
 #include "choose/heuristic.h"
-#include "drm.h"
+#include "dispatch.h"
 #include "interp/interp.h"
 #include "tg/device.h"
 
 static drm_model *m;
-
-/* ---- a dispatch ---- */
-
-static bool access_memory(void *user, uint64_t address, void *data, uint32_t bytes, amd_access how) {
-  const drm_dispatch *d = user;
-  return how == AMD_WRITE ? d->write(address, data, bytes) : d->read(address, data, bytes, how == AMD_FETCH);
-}
-
-/* What of the descriptor is not in registers: gfx90a's first four user registers are of scratch memory. */
-static bool run_dispatch(void *user, const drm_dispatch *d, char *message, size_t n) {
-  enum { SCRATCH = 1 << 0, ARGUMENTS = 1 << 3, WAVE32 = 1 << 10 };
-  bool old = !strcmp(d->chip, "gfx90a");
-  uint32_t first = old ? 4 : 0;
-  amd_dispatch a = {.processor = d->chip, .code = d->code, .arguments = d->user_data[first] | (uint64_t)d->user_data[first + 1] << 32,
-                    .rsrc1 = d->rsrc1, .rsrc2 = d->rsrc2 & ~(0x1ffu << 15), .rsrc3 = d->rsrc3,
-                    .properties = (uint16_t)(ARGUMENTS | (old ? SCRATCH : 0) | (d->wave32 ? WAVE32 : 0)), .local = d->local_bytes, .seed = d->seed, .drawn = true,
-                    .access = access_memory};
-  drm_dispatch copy = *d;
-  (void)user;
-  a.user = &copy;
-  memcpy(a.groups, d->groups, sizeof a.groups), memcpy(a.threads, d->threads, sizeof a.threads);
-  bool ok = amd_run(&a);
-  if (!ok) snprintf(message, n, "%s", a.message);
-  return ok;
-}
 
 /* ---- the corpus ---- */
 
@@ -136,7 +110,7 @@ int main(int argc, char **argv) {
   for (; at < argc && argv[at][0] == '-'; at++)
     if (!strncmp(argv[at], "--chip=", 7)) chip = argv[at] + 7;
     else if (!strcmp(argv[at], "--every") && at + 1 < argc) every = atoi(argv[++at]);
-  m->chip = chip, m->run = run_dispatch, m->seed = 1;
+  m->chip = chip, m->run = drm_dispatch_run, m->seed = 1;
   uint32_t number = 0;
   CHECK(tg_device_named("amd:0", &number) == TG_OK && tg_context_create(NULL, &r.context) == TG_OK && tg_device_open(r.context, number, &r.device) == TG_OK, "%s", tg_error_message(r.context));
   CHECK(kit_path_open(&r.path, chip), "a path");
