@@ -87,7 +87,7 @@ static tg_status build_plans(tg_context *c, const tool_args *a, const char *cons
     p.gemm[i].packing = &p.packing[i];
   }
   if (s == TG_OK)
-    s = attention ? TG_MISS
+    s = attention ? tg_build_attention(c, p.name, p.attention, (uint32_t)p.n, names, n, out)
                   : tg_build_gemm(c, p.name, p.gemm, (uint32_t)p.n, names, n, out);
   tool_plans_free(&p);
   return s;

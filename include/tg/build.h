@@ -54,6 +54,17 @@ static inline tg_status tg_build_gemm(tg_context *context, const char *const *na
                                       uint32_t n, const char *const *targets, uint32_t targets_n, tg_built **out) {
   return tg_build_gemm_sized(context, names, descs, sizeof *descs, n, targets, targets_n, out);
 }
+/* Plans of attention (tg/attention.h) likewise, for sequences of one length in a call, with strides (0: dense), without
+ * masks, mask_mod, arguments, packed sequences; TG_ELIMIT: a descriptor has one of them, or keys or queries of 0 alone.
+ * NAME_workspace takes the sizes of the call. All bits are those of tg_attention_run. */
+TG_API tg_status tg_build_attention_sized(tg_context *context, const char *const *names,
+                                          const tg_attention_desc *descs, size_t desc_bytes, uint32_t n,
+                                          const char *const *targets, uint32_t targets_n, tg_built **out);
+static inline tg_status tg_build_attention(tg_context *context, const char *const *names,
+                                           const tg_attention_desc *descs, uint32_t n, const char *const *targets,
+                                           uint32_t targets_n, tg_built **out) {
+  return tg_build_attention_sized(context, names, descs, sizeof *descs, n, targets, targets_n, out);
+}
 /* A packing of B, for the descriptor, that the code of all these targets reads: of the last one's choice, or of one's
  * before it, or else one that all can read. TG_EINVAL: there is none; or the reasons of tg_gemm_packing_choose. */
 TG_API tg_status tg_build_packing_sized(tg_context *context, const tg_gemm_desc *desc, size_t desc_bytes,

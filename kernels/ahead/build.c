@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * tg/build.h: plans of products as the functions of one object. */
+ * tg/build.h: plans of products, or of attention, as the functions of one object. */
+#include "ahead/attention.h"
 #include "ahead/product.h"
 #include "compile/ahead.h"
 #include "kit/pack.h"
@@ -157,4 +158,68 @@ tg_status tg_build_gemm_sized(tg_context *c, const char *const *names, const tg_
     return tg_context_fail(c, TG_EINVAL, "names and descriptors must not be NULL");
   }
   return tg_ahead_build(&b.ahead, out);
+}
+
+/* ---- attention ---- */
+
+typedef struct {
+  build of;                    /* names, descriptors */
+  tg_attention **plan;
+} attention_build;
+
+static const tg_attention_desc *attention_desc(const build *b, uint32_t i) {
+  return (const tg_attention_desc *)(const void *)((const char *)b->descs + i * b->desc_bytes);
+}
+
+static void compile_attention(tg_ahead *a) {
+  attention_build *b = (attention_build *)a;
+  tg_env *e = &a->work.job->env;
+  check_names(&b->of);
+  b->plan = tg_kit_new(a->work.context, b->of.n * a->n * sizeof *b->plan);
+  if (!b->plan) tg_fail(e, TG_ENOMEM, "out of memory");
+  for (uint32_t i = 0; i < b->of.n; i++)
+    for (uint32_t t = 0; t < a->n; t++) {
+      tg_attention **plan = &b->plan[i * a->n + t];
+      if (tg_attention_plan_sized(a->context[t], attention_desc(&b->of, i), b->of.desc_bytes, plan) != TG_OK)
+        tg_fail(e, TG_EINVAL, "%s: %s", b->of.names[i], tg_format(e, "%s", tg_error_message(a->context[t])));
+    }
+}
+
+static void write_attention(tg_ahead *a, tg_wrapper *w, tg_str *header) {
+  attention_build *b = (attention_build *)a;
+  tg_str called = tg_str_new(w->env);
+  tg_wrapper_header_before(header, b->of.names[0]);
+  for (uint32_t i = 0; i < b->of.n; i++) {
+    tg_attention_function(w, (const tg_attention *const *)&b->plan[i * a->n], b->of.names[i], i, header);
+    tg_str_printf(&called, "%s%s", i ? ", " : "", b->of.names[i]);
+  }
+  tg_wrapper_header_behind(header);
+  a->called = called.data;
+}
+
+static void drop_attention(tg_ahead *a) {
+  attention_build *b = (attention_build *)a;
+  if (!b->plan) return;
+  for (uint32_t i = 0; i < b->of.n * a->n; i++) tg_attention_free(b->plan[i]);
+  tg_kit_delete(a->work.context, b->plan, b->of.n * a->n * sizeof *b->plan);
+}
+
+tg_status tg_build_attention_sized(tg_context *c, const char *const *names, const tg_attention_desc *descs,
+                                   size_t desc_bytes, uint32_t n, const char *const *targets, uint32_t targets_n,
+                                   tg_built **out) {
+  attention_build b = {.of = {.ahead = {.work = {.context = c},
+                                        .names = targets,
+                                        .names_n = targets_n,
+                                        .compile = compile_attention,
+                                        .write = write_attention,
+                                        .drop = drop_attention},
+                              .names = names,
+                              .descs = descs,
+                              .desc_bytes = desc_bytes,
+                              .n = n}};
+  if (c && (!names || !descs)) {
+    if (out) *out = NULL;
+    return tg_context_fail(c, TG_EINVAL, "names and descriptors must not be NULL");
+  }
+  return tg_ahead_build(&b.of.ahead, out);
 }

@@ -55,7 +55,7 @@ static void put_workspace(tg_function *f, uint64_t more) {
 
 /* ---- kernels ---- */
 
-static void put_adaptor(tg_wrapper *w, const tg_function_call *c) {
+void tg_function_adaptor(tg_wrapper *w, const tg_function_call *c) {
   const tg_kit_kernel *k = c->kernel;
   tg_str_printf(&w->out,
                 "define internal void @call.t%u(ptr %%o, ptr %%v, ptr %%memory, i64 %%threads, ptr %%each, ptr %%user) "
@@ -74,7 +74,7 @@ static void put_adaptor(tg_wrapper *w, const tg_function_call *c) {
 
 void tg_function_end(tg_function *f, uint64_t more) {
   put_workspace(f, more);
-  for (uint32_t i = 0; i < f->calls.n; i++) put_adaptor(f->w, &f->calls.data[i]);
+  for (uint32_t i = 0; i < f->calls.n; i++) tg_function_adaptor(f->w, &f->calls.data[i]);
 }
 
 void tg_function_switch(tg_function *f) {
@@ -138,8 +138,8 @@ const char tg_function_header_note[] =
     " * workspace: as many bytes as NAME_workspace(threads) says, at any alignment; NULL if that is 0. Nothing is\n"
     " * allocated. parallel_for(user, n, task, argument), with n of at most `threads`, must call task(argument, i)\n"
     " * once for each i of 0..n-1, on any threads in any order, and return when all have ended; NULL: all is done\n"
-    " * on the caller's thread. The result has the same bits either way, and those of a plan of the same descriptor. May be\n"
-    " * called from several threads at a time, each with its own workspace.\n"
+    " * on the caller's thread. The result has the same bits either way, and those of a plan of the same descriptor. May\n"
+    " * be called from several threads at a time, each with its own workspace.\n"
     " * Returns 0, or what NAME_message explains; then nothing was written. */\n";
 
 void tg_function_header_end(tg_wrapper *w, tg_str *o) {

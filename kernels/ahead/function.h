@@ -21,6 +21,7 @@ typedef struct tg_function {
 uint32_t tg_function_add(tg_function *f, const tg_kit_kernel *k);
 /* Writes the adaptors of all kernels, behind the function, and the function NAME_workspace. */
 void tg_function_end(tg_function *f, uint64_t more);
+void tg_function_adaptor(tg_wrapper *w, const tg_function_call *c);   /* of one kernel */
 /* Inside the function: %memory, aligned to 64 bytes, in %workspace, which is checked to have what NAME_workspace says
  * for %t threads. */
 void tg_function_memory(tg_function *f, uint64_t more);

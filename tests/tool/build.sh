@@ -55,6 +55,12 @@ for c in "gcc -std=c11 -pedantic -Wall -Wextra -Werror" "g++ -std=c++17 -x c++ -
   is "plans, run" env -i "$t/plans"
   says "plans" '^0 wrong; M is not within 1..70.*; .C. has too few bytes'
 done
+printf 'attend queries=1..64 keys=1..512 head=32 heads=4 kv_heads=2 causal lse\n' > "$t/shapes"
+is "attention" "$tg" build attention --shapes "$t/shapes" --target x86-64-v3 -o "$t/attend.o" --header "$t/attend.h"
+says "attention" "one function: attend"
+[ -z "$(nm -u "$t/attend.o")" ] && ok || wrong "attention calls $(nm -u "$t/attend.o")"
+printf '#include "attend.h"\n' > "$t/attend.c"
+is "the header of attention" gcc -std=c11 -pedantic -Wall -Wextra -Werror -I"$t" -c "$t/attend.c" -o "$t/x.attend"
 refused() { says=$1; shift; "$tg" build "$@" > "$t/out" 2>&1 && wrong "not refused: $*" || says "$*" "$says"; }
 refused 'usage\|tg build FILE' examples/matmul.tg
 refused "no target is named 'x87'" examples/matmul.tg M=4 N=4 K=4 --target x87 -o "$t/x.o" --header "$t/x.h"
@@ -68,6 +74,8 @@ printf 'a 4 4 4 types=f32 wide\n' > "$t/shapes"
 refused "shapes:1: 'wide'" gemm --shapes "$t/shapes" -o "$t/x.o" --header "$t/x.h"
 printf 'a 4 4 4 epilogue=max(acc, 0\n' > "$t/shapes"
 refused 'a: <epilogue>' gemm --shapes "$t/shapes" -o "$t/x.o" --header "$t/x.h"
+printf 'a queries=4 keys=4\n' > "$t/shapes"
+refused 'a: tg_attention_desc.head' attention --shapes "$t/shapes" -o "$t/x.o" --header "$t/x.h"
 refused 'No such file' gemm --shapes "$t/none" -o "$t/x.o" --header "$t/x.h"
 [ ! -e "$t/x.o" ] && ok || wrong "a refused build left a file"
 is "a folder of kernels" "$tg" run examples/conv.tg --cache "$t/cache"
