@@ -138,8 +138,8 @@ const char tg_function_header_note[] =
     " * workspace: as many bytes as NAME_workspace(threads) says, at any alignment; NULL if that is 0. Nothing is\n"
     " * allocated. parallel_for(user, n, task, argument), with n of at most `threads`, must call task(argument, i)\n"
     " * once for each i of 0..n-1, on any threads in any order, and return when all have ended; NULL: all is done\n"
-    " * on the caller's thread. The result has the same bits either way, and those of a plan of the same descriptor. May\n"
-    " * be called from several threads at a time, each with its own workspace.\n"
+    " * on the caller's thread. The result has the same bits either way, and those of a plan of the same descriptor.\n"
+    " * May be called from several threads at a time, each with its own workspace.\n"
     " * Returns 0, or what NAME_message explains; then nothing was written. */\n";
 
 void tg_function_header_end(tg_wrapper *w, tg_str *o) {

@@ -55,6 +55,14 @@ for c in "gcc -std=c11 -pedantic -Wall -Wextra -Werror" "g++ -std=c++17 -x c++ -
   is "plans, run" env -i "$t/plans"
   says "plans" '^0 wrong; M is not within 1..70.*; .C. has too few bytes'
 done
+if command -v qemu-aarch64 > /dev/null && command -v aarch64-linux-gnu-gcc > /dev/null; then
+  is "plans for AArch64" "$tg" build gemm --shapes "$t/shapes" --threads 2 --target armv8-a,neoverse-v1 -o "$t/plans.o" --header "$t/plans.h"
+  is "plans, link for AArch64" aarch64-linux-gnu-gcc -std=gnu11 -static -I"$t" tests/tool/built_plans.c "$t/plans.o" -o "$t/arm"
+  for cpu in cortex-a57 max; do
+    is "plans, run on $cpu" qemu-aarch64 -cpu $cpu "$t/arm"
+    says "plans on $cpu" '^0 wrong; M is not within 1..70'
+  done
+fi
 printf 'attend queries=1..64 keys=1..512 head=32 heads=4 kv_heads=2 causal lse\n' > "$t/shapes"
 is "attention" "$tg" build attention --shapes "$t/shapes" --target x86-64-v3 -o "$t/attend.o" --header "$t/attend.h"
 says "attention" "one function: attend"
