@@ -40,6 +40,8 @@
  * own workspace. The bits of a result do not depend on the number of threads, nor on the other sequences of the batch.
  * With libtg.a alone (tg_context_create_runtime) a plan takes its kernels from the cache; if one is missing there,
  * tg_attention_plan returns TG_MISS.
+ *
+ * Gradients: tg_attention_desc.backward.
  */
 #ifndef TG_ATTENTION_H
 #define TG_ATTENTION_H
@@ -111,6 +113,10 @@ typedef struct tg_attention_desc {      /* zero means default; fields are only e
    * sequences and key_lengths come without masks, arguments and LSE; a sequence with queries has keys; LSE is given if
    * the plan has it; and there are neither blocks nor merges. NULL: the host's CPU */
   tg_device *device;
+  /* 1: calls compute gradients instead of O: they read q, k, v, o, lse and d_o, the gradient by O of what is to be
+   * changed, and write its gradients by Q, K and V: d_q, d_k and d_v. All else is as in the descriptor that O and LSE
+   * were computed with. Not with score_mod, nor on a device */
+  uint8_t backward;
 } tg_attention_desc;
 
 typedef struct tg_attention_call {      /* zero means default; fields are only ever appended */
@@ -146,6 +152,12 @@ typedef struct tg_attention_call {      /* zero means default; fields are only e
   /* only for a plan with a device: the queue on which the call is put, as in tg_gemm_call (gemm.h), with the workspace
    * in memory of the device, aligned to 64 bytes, or NULL */
   tg_queue *queue;
+  /* only for a plan with backward. d_o: as o, of its type and layout; d_q, d_k, d_v: as q, k, v, which o and lse were
+   * computed from. Strides as above. All elements of d_k and d_v are written: 0 for keys that no query sees. lse is
+   * read. The bits depend on sizes and heads alone, not on threads */
+  const void *d_o;
+  void *d_q, *d_k, *d_v;
+  int64_t d_o_strides[3], d_q_strides[3], d_k_strides[3], d_v_strides[3];
 } tg_attention_call;
 
 typedef struct tg_attention tg_attention;

@@ -6,22 +6,25 @@
 #define NAMES_8(x) x "0", x "1", x "2", x "3", x "4", x "5", x "6", x "7"
 static const char *const operands[ATTENTION_OPERANDS] = {
     "Q",      "K",     "V",         "O",         "scale",    "cap",    "slope", "lse",         "part_m",
-    "part_l", "other", "other_lse", "full_list", "cut_list", "states", "mask",  NAMES_8("arg")};
+    "part_l", "other", "other_lse", "full_list", "cut_list", "states", "mask",  NAMES_8("arg"),
+    "dO",     "dQ",    "dK",        "dV",        "change"};
 static const char *const values[ATTENTION_VALUES] = {
     "M",      "N",      "ldq",    "ldk",    "ldv",    "ldo",    "at",     "window", "query0", "key0",   "batch",
     "head",   "full_n", "cut_n",  "parts",  "mask_q", "mask_k", "arg0_q", "arg0_k", "arg1_q", "arg1_k", "arg2_q",
     "arg2_k", "arg3_q", "arg3_k", "arg4_q", "arg4_k", "arg5_q", "arg5_k", "arg6_q", "arg6_k", "arg7_q", "arg7_k",
-    "B",      "H",      "q_b",    "q_h",    "k_b",    "k_h",    "v_b",    "v_h",    "o_b",    "o_h"};
+    "B",      "H",      "q_b",    "q_h",    "k_b",    "k_h",    "v_b",    "v_h",    "o_b",    "o_h",
+    "lddo",   "lddq",   "lddk",   "lddv"};
 const tg_kit_names tg_attention_names = {operands, values, ATTENTION_OPERANDS, ATTENTION_VALUES};
 
 /* ---- parameters ---- */
 
 static bool has_value(const tg_attention_problem *p, const tg_kernel_def *sketch, uint32_t v) {
+  if (v >= ATTENTION_LDDO) return sketch == tg_attention_backward && !(p->partial && v == ATTENTION_LDDQ);
   if (v == ATTENTION_FULL_N || v == ATTENTION_CUT_N) return p->lists && sketch != tg_attention_states;
   if (v >= ATTENTION_LDQ && v <= ATTENTION_LDO && sketch == tg_attention_states) return false;
   if (v >= ATTENTION_SEQUENCES || (p->grid && v > ATTENTION_WINDOW)) return p->grid && v >= ATTENTION_SEQUENCES;
   bool mods = p->score_mod || p->mask_mod;
-  if (v <= ATTENTION_LDO) return !(p->partial && v == ATTENTION_LDO);
+  if (v <= ATTENTION_LDO) return !(p->partial && v == ATTENTION_LDO) || p->backward;
   if (v == ATTENTION_AT) return p->causal || p->window || p->alibi;
   if (v == ATTENTION_WINDOW) return p->window;
   if (v < ATTENTION_PARTS) return mods;
@@ -51,6 +54,7 @@ uint32_t tg_attention_bind(const tg_attention_problem *p, const tg_kernel_def *s
     else if (v == ATTENTION_KEYS) x.lo = p->keys.lo, x.hi = p->keys.hi;
     else if (v == ATTENTION_AT) x.lo = p->grid ? -(most >> 2) : -most, x.hi = -x.lo;
     else if (v == ATTENTION_WINDOW) x.lo = 1;
+    else if (v >= ATTENTION_LDDO) x.lo = 1, x.hi = most_step;
     else if (v == ATTENTION_SEQUENCES || v == ATTENTION_HEADS) x.lo = 1, x.hi = 1 << 16;
     else if (v >= ATTENTION_STEPS) x.hi = most_step;
     else if (v <= ATTENTION_LDO) x.lo = p->grid || v == ATTENTION_LDO, x.hi = most_step;
@@ -104,6 +108,11 @@ const char *tg_attention_score(tg_builder *tg_b_, const tg_attention_problem *p,
   if (p->mask && p->mask != TG_BOOL)
     x = text("%s + %s%s", x, log2e, tg_attention_f32(tg_b_, p->mask, element_of(tg_b_, p, 0, key)));
   return x;
+}
+
+const char *tg_attention_slope(tg_builder *tg_b_, const tg_attention_problem *p, const char *sum, const char *key) {
+  (void)key;
+  return p->cap ? text("(1 - tanh(%s) * tanh(%s))", sum, sum) : NULL;
 }
 
 const char *tg_attention_seen(tg_builder *tg_b_, const tg_attention_problem *p, const char *key, const char *exists) {
@@ -169,7 +178,16 @@ void tg_attention_declare(tg_builder *tg_b_, const tg_attention_problem *p) {
     tg_in(full_list, i32 in 0..N/BK - 1, [full_n]);
     tg_in(cut_list, i32 in 0..(N + BK - 1)/BK - 1, [cut_n]);
   }
-  if (p->partial) {
+  if (p->backward) {
+    tg_in(change, f32, []);
+    declare_tensor(tg_b_, p, "in", 'O', p->o, "M", "E");
+    tg_in(lse, f32, [M]);
+    tg_kit_declare(tg_b_, "in", "dO, %s, [M, E], [lddo, 1]", tg_type_name[p->o]);
+    if (p->partial) tg_out(dQ, f32, [M, D]);
+    else tg_kit_declare(tg_b_, "out", "dQ, %s, [M, D], [lddq, 1]", tg_type_name[p->q]);
+    tg_inout(dK, f32, [N, D], [lddk, 1]);
+    tg_inout(dV, f32, [N, E], [lddv, 1]);
+  } else if (p->partial) {
     tg_out(O, f32, [M, E]);
     tg_out(part_m, f32, [M]);
     tg_out(part_l, f32, [M]);

@@ -19,10 +19,34 @@ void tg_attention_declare(tg_builder *b, const tg_attention_problem *p);
 void tg_attention_declare_masks(tg_builder *b, const tg_attention_problem *p);
 /* The score to the base 2 of a row and a key, from the sum of products. */
 const char *tg_attention_score(tg_builder *b, const tg_attention_problem *p, const char *sum, const char *key);
+/* The derivative of the score by what scale Q.K is, at the same place. NULL: it is 1. */
+const char *tg_attention_slope(tg_builder *b, const tg_attention_problem *p, const char *sum, const char *key);
 /* Is this key one of those that the row sees? exists: whether there is such a key, "key < N". */
 const char *tg_attention_seen(tg_builder *b, const tg_attention_problem *p, const char *key, const char *exists);
 /* The result of a row from `value`, its sum of weights * V, and its sum of weights l: in type o, zeros if l is 0. And
  * its LSE from its maximum m and l. */
 const char *tg_attention_result(tg_builder *b, const tg_attention_problem *p, const char *value, const char *l);
 const char *tg_attention_lse(tg_builder *b, const tg_attention_problem *p, const char *m, const char *l);
+
+/* ---- of the bodies for CPUs (template.c) ---- */
+
+/* K or V, and the copy of a block of it as f32, or NULL if it is read in place. lanes: elements of a head are. */
+typedef struct tg_attention_source { const char *name, *copy; tg_type type; bool lanes; } tg_attention_source;
+/* The element x of key `key` = kb*BK + at as f32; cut: the key may lie behind the last, and stands for it then. */
+const char *tg_attention_read_key(tg_builder *b, const tg_attention_source *s, const char *at, const char *x, bool cut);
+/* Copies block kb by a loop over x, of `width`; keys behind the last are copies of the last. */
+void tg_attention_copy_block(tg_builder *b, const tg_attention_source *s, const char *x, const char *width);
+
+/* A group computes the keys of block kb in tiles of KT: `first` to `tiles`, of which some row sees some key. All rows
+ * see all keys of the tiles whole..full - 1; those before and behind are cut by the masks. full NULL: there are none.
+ * all: all rows see all keys of all tiles. divide: declares these bounds. */
+typedef struct tg_attention_tiles { const char *first, *whole, *full; bool all; } tg_attention_tiles;
+tg_attention_tiles tg_attention_divide(tg_builder *b, const tg_attention_problem *p);
+
+/* Loops over the blocks of keys that some row sees, for each of which `one` writes what is to be done: for block kb,
+ * for all groups. full: all rows see all its keys. */
+typedef void tg_attention_block(tg_builder *b, const tg_attention_problem *p, const tg_attention_source *k,
+                                const tg_attention_source *v, bool full);
+void tg_attention_blocks_of_keys(tg_builder *b, const tg_attention_problem *p, tg_attention_block *one,
+                                 const tg_attention_source *k, const tg_attention_source *v);
 #endif

@@ -48,18 +48,26 @@ tg_status tg_attention_read_sizes(tg_attention_work *w, const tg_attention *a, c
 
 /* ---- operands ---- */
 
+/* The forward tensor whose type, width and tokens a tensor has. */
+static uint32_t like(uint32_t t) {
+  static const uint8_t of[] = {OF_O, OF_Q, OF_K, OF_V};
+  return t < OF_DO ? t : of[t - OF_DO];
+}
+
 static tg_status read_tensor(tg_attention_work *w, uint32_t t, const void *p, const int64_t given[3]) {
-  static const char *const names[] = {"q", "k", "v", "o"};
+  static const char *const names[] = {"q", "k", "v", "o"}, *const of_gradients[] = {"d_o", "d_q", "d_k", "d_v"};
   const tg_attention *a = w->a;
   const tg_attention_problem *q = &a->problem;
   const tg_type type[] = {q->q, q->k, q->v, q->o};
-  bool of_keys = t == OF_K || t == OF_V, dense = !given[0] && !given[1] && !given[2];
+  uint32_t as = like(t);
+  bool of_keys = as == OF_K || as == OF_V, dense = !given[0] && !given[1] && !given[2],
+       written = q->backward ? t >= OF_DQ : t == OF_O;
   const int32_t *starts = of_keys ? w->call->key_starts : w->call->query_starts;
-  int64_t width = t == OF_Q || t == OF_K ? q->head : q->value_head, heads = of_keys ? a->kv_heads : a->heads,
+  int64_t width = as == OF_Q || as == OF_K ? q->head : q->value_head, heads = of_keys ? a->kv_heads : a->heads,
           tokens = starts ? starts[w->batch] : of_keys ? w->keys : w->queries;
   tg_kit_tensor *x = &w->of[t];
-  *x = (tg_kit_tensor){.name = names[t],
-                       .size = (uint32_t)tg_type_bytes(type[t]),
+  *x = (tg_kit_tensor){.name = t < OF_DO ? names[t] : of_gradients[t - OF_DO],
+                       .size = (uint32_t)tg_type_bytes(type[as]),
                        .extent = {starts ? 1 : w->batch, heads, tokens, width},
                        .step = {given[0], given[1], given[2], 1}};
   if (dense && starts) x->step[1] = width, x->step[2] = heads * width;   /* [tokens][heads][head] */
@@ -67,10 +75,10 @@ static tg_status read_tensor(tg_attention_work *w, uint32_t t, const void *p, co
   tg_status s = tg_kit_check_strides(a->plan.context, call_name, x);
   if (s == TG_OK) s = tg_kit_place(a->plan.context, call_name, x, p);
   if (s != TG_OK) return s;
-  if (t == OF_O && !tg_kit_is_apart(x))
-    return wrong(a, "tg_attention_call.o_strides = {%lld, %lld, %lld} lay two elements on one place",
+  if (written && !tg_kit_is_apart(x))
+    return wrong(a, "tg_attention_call.%s_strides = {%lld, %lld, %lld} lay two elements on one place", x->name,
                  (long long)given[0], (long long)given[1], (long long)given[2]);
-  if (t == OF_O && x->step[2] < 1) x->step[2] = 1;   /* of a single token */
+  if ((t == OF_O || t >= OF_DO) && x->step[2] < 1) x->step[2] = 1;   /* of a single token */
   return TG_OK;
 }
 
@@ -115,12 +123,14 @@ tg_status tg_attention_read_masks(tg_attention_work *w) {
 static tg_status refuse_unread(const tg_attention_work *w) {
   const tg_attention_call *c = w->call;
   const tg_attention *a = w->a;
-  if (c->lse && !a->problem.lse)
+  if (c->lse && !a->problem.lse && !a->problem.backward)
     return wrong(a, "tg_attention_call.lse is given, and the plan does not compute it: tg_attention_desc.lse = 1");
   if (c->slopes && !a->problem.alibi)
     return wrong(a, "tg_attention_call.slopes is given, and the plan has none: tg_attention_desc.alibi = 1");
   if (c->mask && !a->problem.mask)
     return wrong(a, "tg_attention_call.mask is given, and the plan has none: tg_attention_desc.mask is its type");
+  if (!a->problem.backward && (c->d_o || c->d_q || c->d_k || c->d_v))
+    return wrong(a, "tg_attention_call.d_o, d_q, d_k or d_v is given: they are for a plan with backward = 1");
   for (uint32_t i = a->problem.arguments_n; i < TG_ATTENTION_ARGS; i++)
     if (c->arg[i])
       return wrong(a, "tg_attention_call.arg[%u] is given, and the plan has %u: tg_attention_desc.arg names them", i,
@@ -128,27 +138,50 @@ static tg_status refuse_unread(const tg_attention_work *w) {
   return TG_OK;
 }
 
+static tg_status read_tensors(tg_attention_work *w) {
+  const tg_attention_call *c = w->call;
+  const void *p[] = {c->q, c->k, c->v, c->o}, *of_gradients[] = {c->d_o, c->d_q, c->d_k, c->d_v};
+  const int64_t *given[] = {c->q_strides, c->k_strides, c->v_strides, c->o_strides},
+                *given_too[] = {c->d_o_strides, c->d_q_strides, c->d_k_strides, c->d_v_strides};
+  tg_status s = TG_OK;
+  for (uint32_t t = OF_Q; t <= OF_O && s == TG_OK; t++) s = read_tensor(w, t, p[t], given[t]);
+  for (uint32_t i = 0; i < TG_COUNT(of_gradients) && s == TG_OK; i++) {
+    w->of[OF_DO + i].bytes = 0;
+    if (w->a->problem.backward) s = read_tensor(w, OF_DO + i, of_gradients[i], given_too[i]);
+  }
+  return s;
+}
+
+/* What is written may overlap nothing else. */
+static tg_status check_overlaps(const tg_attention_work *w) {
+  const tg_attention *a = w->a;
+  static const uint8_t forward[] = {OF_O, OF_LSE}, backward[] = {OF_DQ, OF_DK, OF_DV};
+  const uint8_t *written = a->problem.backward ? backward : forward;
+  tg_status s = TG_OK;
+  if (a->flags & TG_ATTENTION_OVERLAP_UNCHECKED) return TG_OK;
+  for (uint32_t i = 0; i < (a->problem.backward ? TG_COUNT(backward) : TG_COUNT(forward)); i++)
+    for (uint32_t t = 0; t < TENSORS && s == TG_OK; t++) {
+      bool absent = t == OF_MASK ? !a->problem.mask
+                                 : t >= OF_ARG && t < OF_DO && t - OF_ARG >= a->problem.arguments_n;
+      if (!absent && t != written[i])
+        s = tg_kit_check_overlap(a->plan.context, call_name, &w->of[written[i]], &w->of[t]);
+    }
+  return s;
+}
+
 tg_status tg_attention_read_operands(tg_attention_work *w) {
   const tg_attention_call *c = w->call;
   const tg_attention *a = w->a;
   tg_context *context = a->plan.context;
-  const void *p[] = {c->q, c->k, c->v, c->o};
-  const int64_t *given[] = {c->q_strides, c->k_strides, c->v_strides, c->o_strides};
   tg_status s = refuse_unread(w);
-  for (uint32_t t = OF_Q; t <= OF_O && s == TG_OK; t++) s = read_tensor(w, t, p[t], given[t]);
+  if (s == TG_OK) s = read_tensors(w);
   if (s != TG_OK) return s;
   /* the rows of O do not overlap, so their number is far below 2^62 */
   int64_t rows = a->heads * (c->query_starts ? w->total : w->batch * w->queries);
   w->of[OF_SLOPES] = tg_kit_vector("slopes", a->problem.alibi ? a->heads : 0, sizeof(float));
-  w->of[OF_LSE] = tg_kit_vector("lse", c->lse ? rows : 0, sizeof(float));
+  w->of[OF_LSE] = tg_kit_vector("lse", c->lse || a->problem.backward ? rows : 0, sizeof(float));
   s = tg_kit_place(context, call_name, &w->of[OF_SLOPES], c->slopes);
   if (s == TG_OK) s = tg_kit_place(context, call_name, &w->of[OF_LSE], c->lse);
   if (s == TG_OK) s = tg_attention_read_masks(w);
-  uint32_t n = a->flags & TG_ATTENTION_OVERLAP_UNCHECKED ? 0 : OF_ARG + a->problem.arguments_n;
-  for (uint32_t t = 0; t < n && s == TG_OK; t++) {
-    if (t == OF_MASK && !a->problem.mask) continue;
-    if (t != OF_O) s = tg_kit_check_overlap(context, call_name, &w->of[OF_O], &w->of[t]);
-    if (t != OF_LSE && s == TG_OK) s = tg_kit_check_overlap(context, call_name, &w->of[OF_LSE], &w->of[t]);
-  }
-  return s;
+  return s == TG_OK ? check_overlaps(w) : s;
 }

@@ -15,7 +15,11 @@ enum {
   OF_LSE,
   OF_MASK,
   OF_ARG,
-  TENSORS = OF_ARG + TG_ATTENTION_ARGS
+  OF_DO = OF_ARG + TG_ATTENTION_ARGS,   /* of gradients; in the order of their kernel operands */
+  OF_DQ,
+  OF_DK,
+  OF_DV,
+  TENSORS
 };
 
 typedef struct tg_attention_work {
@@ -60,6 +64,18 @@ typedef struct tg_attention_sequence {
 tg_attention_sequence tg_attention_sequence_of(const tg_attention_work *w, int64_t i);
 /* Floats of the partial results of one head: O, then m, then l of each part. */
 int64_t tg_attention_sums_of_head(const tg_attention_work *w, const tg_attention_sequence *s);
+
+/* run.c. gather: the operands and values of the run of this head, block of rows and part, apart from the places of its
+ * results. lse_at: where the LSE of a row lies: [batch][heads][queries], or of packed sequences [heads][all tokens]. */
+void tg_attention_gather(const tg_attention_work *w, const tg_attention_sequence *s, int64_t head, int64_t block,
+                         int64_t part, void **operand, int64_t *value);
+void *tg_attention_element(const tg_kit_tensor *x, int64_t i0, int64_t i1, int64_t i2, int64_t i3);
+float *tg_attention_lse_at(const tg_attention_work *w, const tg_attention_sequence *s, int64_t head, int64_t query,
+                           float *otherwise);
+
+/* backward_run.c. Computes a call of a plan for gradients; workspace: the bytes that it needs. */
+tg_status tg_attention_run_backward(tg_attention_work *w);
+size_t tg_attention_backward_workspace(tg_attention_work *w);
 
 /* divide.c. Where the parts of a call's workspace begin, and its size. */
 typedef struct tg_attention_areas { size_t sums, states, lists, all; } tg_attention_areas;

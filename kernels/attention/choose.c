@@ -65,6 +65,12 @@ static bool fetches_ahead(const tg_attention_problem *p, const tg_target *t, int
   return (double)(bq * (p->head + p->value_head)) / (double)lanes / fma >= bytes / m->memory_bandwidth / 2;
 }
 
+/* Vectors of a head that dV and dK are summed for side by side, for each of four keys. */
+static int64_t vectors_of_sums(const tg_attention_problem *p, const tg_target *t, int64_t vl) {
+  int64_t most = t->vector_registers >= 32 ? 4 : 2, all = (p->head + vl - 1) / vl;
+  return all < most ? all : most;
+}
+
 int64_t tg_attention_choose(const tg_attention_problem *p, const tg_target *t, tg_kit_choice *out) {
   enum {
     ROWS = 96,   /* rows that share a block of K and V: it is read once for them */
@@ -74,7 +80,7 @@ int64_t tg_attention_choose(const tg_attention_problem *p, const tg_target *t, t
           lanes = head_lanes(p, vl);
   *out = (tg_kit_choice){.sketch = tg_attention_prefill};
   set(out, "VL", vl);
-  if (rows <= ATTENTION_DECODE_ROWS && lanes >= 4) {
+  if (rows <= ATTENTION_DECODE_ROWS && lanes >= 4 && !p->backward) {
     int64_t bq = 1;
     while (bq < rows) bq *= 2;
     out->sketch = tg_attention_decode;
@@ -89,6 +95,7 @@ int64_t tg_attention_choose(const tg_attention_problem *p, const tg_target *t, t
     return bq;
   }
   set(out, "BK", ATTENTION_BLOCK);
+  if (p->backward) out->sketch = tg_attention_backward, set(out, "EV", vectors_of_sums(p, t, vl));
   choose_tile(p, t, vl, &nv, &kt);
   int64_t bq = nv * vl, groups = groups_for((rows + bq - 1) / bq, ROWS / bq);
   set(out, "NV", nv);

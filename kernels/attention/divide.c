@@ -78,11 +78,10 @@ size_t tg_attention_workspace_sized(const tg_attention *a, const tg_attention_ca
   tg_attention_work w = {.a = a, .call = &call, .batch = 1};
   if (!a) return 0;
   if (a->plan.device) return a->plan.shared;
-  if (given)
-    return tg_attention_read_sizes(&w, a, given, call_bytes, &call) == TG_OK
-               ? tg_kit_workspace(tg_attention_count(&w).all)
-               : 0;
-  w.queries = a->queries.hi, w.keys = a->keys.hi, w.exec.threads = a->plan.most;
+  if (given && tg_attention_read_sizes(&w, a, given, call_bytes, &call) != TG_OK) return 0;
+  if (!given) w.queries = a->queries.hi, w.keys = a->keys.hi, w.exec.threads = a->plan.most;
+  if (a->problem.backward) return tg_kit_workspace(tg_attention_backward_workspace(&w));
+  if (given) return tg_kit_workspace(tg_attention_count(&w).all);
   size_t most = tg_attention_count(&w).all;
   /* behind that many keys parts grow instead of becoming more */
   w.keys = smaller(w.keys, (int64_t)ATTENTION_SPLIT * ATTENTION_MOST_PARTS);

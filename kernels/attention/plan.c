@@ -71,15 +71,18 @@ static tg_status read_scores(planning *p) {
     return wrong(p, "tg_attention_desc.scale: %g is no finite number", (double)*d->scale);
   if (!(d->soft_cap >= 0) || isinf(d->soft_cap))
     return wrong(p, "tg_attention_desc.soft_cap: %g is no positive number", (double)d->soft_cap);
-  if (d->lse > 1 || d->base2 > 1 || d->alibi > 1) return wrong(p, "tg_attention_desc: lse, base2 and alibi are 0 or 1");
+  if (d->lse > 1 || d->base2 > 1 || d->alibi > 1 || d->backward > 1)
+    return wrong(p, "tg_attention_desc: lse, base2, alibi and backward are 0 or 1");
   a->causal = d->causal, a->window = d->window;
   q->causal = d->causal != TG_CAUSAL_NONE;
   q->window = d->window != 0, q->cap = d->soft_cap != 0;
+  q->backward = d->backward;
   q->lse = d->lse, q->base2 = d->base2, q->alibi = d->alibi;
   /* scores leave the last factor as binary logarithms: Q is multiplied by what belongs before tanh and score_mod */
   const double log2e = q->base2 ? 1 : 1.4426950408889634;
   double scale = d->scale ? (double)*d->scale : 1 / sqrt((double)q->head);
   a->scale = (float)(q->cap ? scale / (double)d->soft_cap : d->score_mod ? scale : scale * log2e);
+  a->change = (float)(q->base2 ? scale * 0.6931471805599453 : scale);
   a->cap = (float)(d->score_mod ? (double)d->soft_cap : (double)d->soft_cap * log2e);
   return TG_OK;
 }
@@ -109,6 +112,16 @@ static tg_status read_mods(planning *p) {
   return tg_kit_read_arguments(p->a->plan.context, &formals, given, q->argument, &q->arguments_n);
 }
 
+/* What there are no gradients for. */
+static tg_status refuse_backward(planning *p) {
+  const tg_attention_desc *d = p->desc;
+  if (d->score_mod)
+    return wrong(p, "tg_attention_desc.backward: a score_mod has no derivative here; masks, alibi, soft_cap do");
+  if (d->device && !d->device->driver->immediate)
+    return wrong(p, "tg_attention_desc.backward: gradients are computed on the host's CPU, not on a device");
+  return TG_OK;
+}
+
 static tg_status read_descriptor(planning *p) {
   const uint32_t known = TG_ATTENTION_NO_COMPILE | TG_ATTENTION_OVERLAP_UNCHECKED;
   p->a->flags = p->desc->flags;
@@ -116,6 +129,7 @@ static tg_status read_descriptor(planning *p) {
   if (s == TG_OK) s = read_types(p);
   if (s == TG_OK) s = read_sizes(p);
   if (s == TG_OK) s = read_scores(p);
+  if (s == TG_OK && p->desc->backward) s = refuse_backward(p);
   return s == TG_OK ? read_mods(p) : s;
 }
 
@@ -163,17 +177,19 @@ static tg_status compile(planning *p, const tg_attention_problem *q, const tg_ki
 }
 
 /* A kernel that merges: its parameters are named, and have any of their values. */
-static tg_status compile_merge(planning *p, const tg_kernel_def *def, tg_kit_kernel *out) {
+static tg_status compile_merge(planning *p, const tg_kernel_def *def, const tg_attention_problem *q,
+                               tg_kit_kernel *out) {
   const int64_t most = (int64_t)1 << 40;
   const tg_kit_choice none = {.sketch = def};
-  const tg_binding b[] = {{"M", 1, most, 1}, {"parts", 1, ATTENTION_MOST_PARTS, 1}, {"ldo", 1, most, 1}};
+  const tg_binding b[] = {{"M", 1, most, 1}, {"parts", 1, ATTENTION_MOST_PARTS, 1},
+                          {def == tg_attention_sum ? "lddq" : "ldo", 1, most, 1}};
   return tg_kit_compile(&p->a->plan,
                         &(tg_kit_source){.names = &tg_attention_names,
                                          .def = def,
                                          .binding = b,
                                          .bindings_n = def == tg_attention_join ? 1 : TG_COUNT(b),
                                          .choice = &none,
-                                         .user = &p->a->problem,
+                                         .user = (void *)(uintptr_t)q,
                                          .cached_only = p->a->flags & TG_ATTENTION_NO_COMPILE},
                         out);
 }
@@ -210,6 +226,34 @@ static bool occurs(const tg_attention *a, int64_t from, int64_t to) {
   if (q.lo < q.hi) return from <= whole && (q.hi > a->rows || to >= q.lo);
   return (whole >= from && whole <= to) || (q.hi % a->rows >= from && q.hi % a->rows <= to && q.hi > a->rows);
 }
+
+/* ---- gradients ---- */
+
+/* One kernel for all numbers of rows, and a second one for parts of the keys, whose dQ is summed up. */
+static tg_status make_backward(planning *p) {
+  tg_attention *a = p->a;
+  tg_attention_problem q = a->problem, sum = q;
+  tg_kit_part *part = &a->part[0];
+  a->rows = 1;
+  if (!a->queries.hi || !a->keys.hi) return TG_OK;
+  q.rows = (tg_kit_dim){1, a->queries.hi}, q.keys = (tg_kit_dim){1, most_tokens};
+  *part = (tg_kit_part){.size = {q.rows}, .strips = {.n = 1}};
+  a->parts_n = 1;
+  q.rows.hi = part->size[0].hi = a->rows = tg_attention_choose(&q, &a->plan.context->target, &part->choice);
+  bool split = tg_attention_backward_parts(a->kv_heads, a->keys.hi) > 1;
+  tg_status s = compile(p, &q, &part->choice, &part->kernel[ATTENTION_WHOLE]);
+  q.partial = true;
+  if (s == TG_OK && split) s = compile(p, &q, &part->choice, &part->kernel[ATTENTION_PARTIAL]);
+  const struct { bool is; tg_type type; int64_t width; } sums[] = {
+      {split, q.q, q.head}, {q.k != TG_F32, q.k, q.head}, {q.v != TG_F32, q.v, q.value_head}};
+  for (uint32_t i = 0; i < TG_COUNT(sums) && s == TG_OK; i++) {
+    sum.o = sums[i].type, sum.value_head = sums[i].width;
+    if (sums[i].is) s = compile_merge(p, tg_attention_sum, &sum, &a->sum[i]);
+  }
+  return s;
+}
+
+/* ---- which rows there are ---- */
 
 /* One part for each range of rows that has a choice of its own. */
 static void cut(tg_attention *a) {
@@ -273,7 +317,7 @@ static tg_status lay_out(planning *p) {
   tg_status s = read_descriptor(p);
   if (s == TG_OK) s = tg_kit_plan_open(&a->plan, a->plan.context, desc_name, p->desc->threads);
   if (s == TG_OK) s = take_device(p);
-  if (s != TG_OK || a->plan.device) return s;
+  if (s != TG_OK || a->plan.device || p->desc->backward) return s;
   const tg_attention_problem *q = &a->problem;
   a->heads_are_rows = a->heads > a->kv_heads && a->queries.lo <= 1 && a->queries.hi >= 1 && !q->alibi && !q->mask &&
                       !q->score_mod && !q->mask_mod;
@@ -295,10 +339,11 @@ static tg_status make(planning *p) {
   tg_attention *a = p->a;
   const tg_attention_problem *q = &a->problem;
   tg_status s = lay_out(p);
-  bool split = false, listed = tg_attention_has_lists(&a->problem) && !a->plan.device;
+  bool split = false, listed = tg_attention_has_lists(q) && !a->plan.device && !q->backward;
+  if (s == TG_OK && q->backward) s = make_backward(p);
   if (s == TG_OK && a->plan.device) s = make_grid(p);
   if (s == TG_OK && listed && a->rows > ATTENTION_FEW) s = compile_states(p);
-  for (uint32_t i = 0; i < a->parts_n && s == TG_OK && !a->plan.device; i++) {
+  for (uint32_t i = 0; i < a->parts_n && s == TG_OK && !a->plan.device && !q->backward; i++) {
     tg_attention_problem part = *q;
     tg_attention_narrow(&part, a->part[i].size[0]);
     s = compile(p, &part, &a->part[i].choice, &a->part[i].kernel[ATTENTION_WHOLE]);
@@ -307,8 +352,8 @@ static tg_status make(planning *p) {
     s = compile(p, &part, &a->part[i].choice, &a->part[i].kernel[ATTENTION_PARTIAL]);
     split = true;
   }
-  if (s == TG_OK && split) s = compile_merge(p, tg_attention_merge_parts, &a->merge);
-  if (s == TG_OK && q->lse && !a->plan.device) s = compile_merge(p, tg_attention_join, &a->join);
+  if (s == TG_OK && split) s = compile_merge(p, tg_attention_merge_parts, q, &a->merge);
+  if (s == TG_OK && q->lse && !a->plan.device && !q->backward) s = compile_merge(p, tg_attention_join, q, &a->join);
   a->problem.score_mod = a->problem.mask_mod = NULL;   /* the caller may free the texts after the call */
   for (uint32_t i = 0; i < a->problem.arguments_n; i++) a->problem.argument[i].name = NULL;
   return s;
@@ -332,6 +377,7 @@ tg_status tg_attention_plan_sized(tg_context *c, const tg_attention_desc *desc, 
 void tg_attention_free(tg_attention *a) {
   if (!a) return;
   tg_kernel_free(a->merge.kernel), tg_kernel_free(a->join.kernel), tg_kernel_free(a->states.kernel);
+  for (uint32_t i = 0; i < TG_COUNT(a->sum); i++) tg_kernel_free(a->sum[i].kernel);
   for (uint32_t i = 0; i < a->parts_n; i++) tg_kit_part_free(&a->part[i]);
   tg_device_free(a->plan.device, a->constants);
   tg_kit_delete(a->plan.context, a, sizeof *a);

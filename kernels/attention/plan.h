@@ -21,6 +21,8 @@ enum {
 /* divide.c. The most parts that so many keys are divided into, for each of `heads` heads of K and V; it never falls as
  * keys grow. */
 int64_t tg_attention_most_parts(int64_t heads, int64_t keys);
+/* backward_run.c. The same of gradients. */
+int64_t tg_attention_backward_parts(int64_t kv_heads, int64_t keys);
 
 struct tg_attention {
   tg_kit_plan plan;
@@ -30,6 +32,7 @@ struct tg_attention {
   int64_t window;
   uint32_t flags;
   float scale, cap;                    /* factors in the kernels: of Q, of tanh */
+  float change;                        /* and of dS: what a score changes by with Q.K */
   tg_kit_dim queries, keys;
   int64_t rows;                        /* most rows of one run */
   /* one query for each head: the heads that share a head of K and V are the rows of one run */
@@ -37,6 +40,7 @@ struct tg_attention {
   tg_kit_part part[ATTENTION_RANGES];   /* their size is rows */
   uint32_t parts_n;
   tg_kit_kernel merge, join;
+  tg_kit_kernel sum[3];                /* of gradients: dQ of parts, and dK and dV of other types than f32 */
   /* of a mask that is not known before: which blocks of keys are seen, where runs have more than ATTENTION_FEW rows;
    * and whether that depends on the sequence and on the head */
   tg_kit_kernel states;

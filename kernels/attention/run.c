@@ -12,15 +12,18 @@ typedef tg_attention_sequence sequence;
 
 /* ---- running ---- */
 
+#define element tg_attention_element
+#define gather tg_attention_gather
+#define lse_at tg_attention_lse_at
+
 /* The address of an element. */
-static void *element(const tg_kit_tensor *x, int64_t i0, int64_t i1, int64_t i2, int64_t i3) {
+void *tg_attention_element(const tg_kit_tensor *x, int64_t i0, int64_t i1, int64_t i2, int64_t i3) {
   int64_t n = i0 * x->step[0] + i1 * x->step[1] + i2 * x->step[2] + i3 * x->step[3];
   return tg_kit_behind((void *)x->at, n * x->size);
 }
 
-/* Which kernel operands and values a run has, apart from the place of its partial results. */
-static void gather(const work *r, const sequence *s, int64_t head, int64_t block, int64_t part, void **operand,
-                   int64_t *value) {
+void tg_attention_gather(const work *r, const sequence *s, int64_t head, int64_t block, int64_t part, void **operand,
+                         int64_t *value) {
   const tg_attention *a = r->a;
   const tg_attention_problem *p = &a->problem;
   const tg_attention_call *c = r->call;
@@ -59,8 +62,7 @@ static void gather(const work *r, const sequence *s, int64_t head, int64_t block
   }
 }
 
-/* Where the LSE of a row lies: [batch][heads][queries], or of packed sequences [heads][all tokens]. */
-static float *lse_at(const work *r, const sequence *s, int64_t head, int64_t query, float *otherwise) {
+float *tg_attention_lse_at(const work *r, const sequence *s, int64_t head, int64_t query, float *otherwise) {
   int64_t q_head = s->heads_are_rows ? head * (r->a->heads / r->a->kv_heads) : head;
   if (!r->call->lse) return otherwise;
   if (r->call->query_starts) return r->call->lse + q_head * r->total + s->first_query + query;
@@ -296,6 +298,7 @@ tg_status tg_attention_run_sized(const tg_attention *a, const tg_attention_call 
   if (a->plan.device) return put_all(&r);
   if (r.call->queue)
     return wrong(a, "tg_attention_call.queue is given, and the plan is for the CPU: tg_attention_desc.device");
+  if (a->problem.backward) return tg_attention_run_backward(&r);
   tg_attention_areas at = tg_attention_count(&r);
   return r.runs ? run_in(&r, at, NULL) : TG_OK;
 }

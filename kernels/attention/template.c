@@ -5,31 +5,27 @@
 
 /* ---- tiles of keys ---- */
 
-/* K or V, and the copy of a block of it as f32, or NULL if it is read in place. */
-typedef struct { const char *name, *copy; tg_type type; bool lanes; } source;
+typedef tg_attention_source source;
+typedef tg_attention_tiles tiles;
+#define read_key tg_attention_read_key
+#define copy_block tg_attention_copy_block
+#define divide tg_attention_divide
 
-/* The element x of key `key` = kb*BK + at as f32; cut: the key may lie behind the last, and stands for it then. */
-static const char *read_key(tg_builder *tg_b_, const source *s, const char *at, const char *x, bool cut) {
+const char *tg_attention_read_key(tg_builder *tg_b_, const source *s, const char *at, const char *x, bool cut) {
   if (s->copy) return text("%s[%s, %s]", s->copy, at, x);
   return tg_attention_f32(tg_b_, s->type,
                 text(cut ? "%s[min(kb*BK + %s, N - 1), %s]" : "%s[kb*BK + %s, %s]", s->name, at, x));
 }
 
-/* Copies block kb; keys behind the last are copies of the last. */
-static void copy_block(tg_builder *tg_b_, const source *s, const char *x, const char *width) {
+void tg_attention_copy_block(tg_builder *tg_b_, const source *s, const char *x, const char *width) {
   if (!s->copy) return;
   tg_kit_declare(tg_b_, "define_local", "%s, f32, [BK, %s]", s->copy, width);
   TG_KIT_RANGE(key, text("%s_key, BK", s->copy)) TG_KIT_RANGE(x, text("%s, %s", x, width))
     say("%s[%s_key, %s] = f32(%s[min(kb*BK + %s_key, N - 1), %s])", s->copy, s->copy, x, s->name, s->copy, x);
 }
 
-/* A group computes the keys of block kb in tiles of KT: `first` to `tiles`, of which some row sees some key. All rows
- * see all keys of the tiles whole..full - 1; those before and behind are cut by the masks. Each bound is a quotient of
- * its own, so that the proof of the accesses finds what it needs in the extents. full NULL: there are none.
- * all: all rows see all keys of all tiles. */
-typedef struct { const char *first, *whole, *full; bool all; } tiles;
-
-static tiles divide(tg_builder *tg_b_, const tg_attention_problem *p) {
+/* Each bound is a quotient of its own, so that the proof of the accesses finds what it needs in the extents. */
+tiles tg_attention_divide(tg_builder *tg_b_, const tg_attention_problem *p) {
   bool never_full = p->mask_mod || p->mask == TG_BOOL, upper = p->causal || p->window;
   if (p->lists) {
     tg(let tiles = BK/KT);
@@ -160,6 +156,25 @@ static void block(tg_builder *tg_b_, const tg_attention_problem *p, const source
   }
 }
 
+void tg_attention_blocks_of_keys(tg_builder *tg_b_, const tg_attention_problem *p, tg_attention_block *one,
+                                 const source *k, const source *v) {
+  const char *end = p->causal ? "M + at" : p->window ? "M + at + window - 1" : "N";
+  const char *from = p->window ? "max(0, (at - window + 1 - (at - window + 1) % BK)/BK)" : "0";
+  if (p->lists) {
+    TG_KIT_RANGE(fn, "fn, full_n") {
+      tg(let kb = index(full_list[fn]));
+      one(tg_b_, p, k, v, true);
+    }
+    TG_KIT_RANGE(kn, "kn, cut_n") {
+      tg(let kb = index(cut_list[kn]));
+      one(tg_b_, p, k, v, false);
+    }
+  } else TG_KIT_RANGE(kn, text("kn, min(ceildiv(N, BK), ceildiv(%s, BK)) - %s", end, from)) {
+    say("let kb = %s + kn", from);
+    one(tg_b_, p, k, v, false);
+  }
+}
+
 /* copies: K and V that are not f32 are copied block by block, for words that read them element by element. */
 static void body(tg_builder *tg_b_, const tg_attention_problem *p, bool lanes) {
   const source k = {"K", !lanes && p->k != TG_F32 ? "K_block" : NULL, p->k, lanes},
@@ -184,21 +199,7 @@ static void body(tg_builder *tg_b_, const tg_attention_problem *p, bool lanes) {
         say("q[g,e,i] = scale * %s", tg_attention_f32(tg_b_, p->q, "(Q[g*BQ + i, e] else 0)"));
     tg_range(y, E) tg_range(i, BQ) tg(o[g,y,i] = 0);
   }
-  const char *end = p->causal ? "M + at" : p->window ? "M + at + window - 1" : "N";
-  const char *from = p->window ? "max(0, (at - window + 1 - (at - window + 1) % BK)/BK)" : "0";
-  if (p->lists) {
-    TG_KIT_RANGE(fn, "fn, full_n") {
-      tg(let kb = index(full_list[fn]));
-      block(tg_b_, p, &k, &v, true);
-    }
-    TG_KIT_RANGE(kn, "kn, cut_n") {
-      tg(let kb = index(cut_list[kn]));
-      block(tg_b_, p, &k, &v, false);
-    }
-  } else TG_KIT_RANGE(kn, text("kn, min(ceildiv(N, BK), ceildiv(%s, BK)) - %s", end, from)) {
-    say("let kb = %s + kn", from);
-    block(tg_b_, p, &k, &v, false);
-  }
+  tg_attention_blocks_of_keys(tg_b_, p, block, &k, &v);
   finish(tg_b_, p);
 }
 

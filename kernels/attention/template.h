@@ -16,6 +16,7 @@ typedef struct tg_attention_problem {
   /* the kernel writes sums instead of results: O is f32 and not divided by l, beside the row's maximum m and sum l, so
    * that parts over other keys can be merged */
   bool partial;
+  bool backward;                 /* gradients, for which O and LSE are read */
   bool lse, base2, causal, window, cap, alibi;
   /* the kernel is told which blocks of keys to compute: those that all its rows see as a whole, and those that some see
    * in part. For masks that are not known when it is compiled */
@@ -51,7 +52,12 @@ enum {
   ATTENTION_STATES,              /* of a row of blocks: which of them are seen */
   ATTENTION_MASK,
   ATTENTION_ARG,
-  ATTENTION_OPERANDS = ATTENTION_ARG + ATTENTION_ARGUMENTS
+  ATTENTION_DO = ATTENTION_ARG + ATTENTION_ARGUMENTS,   /* of gradients */
+  ATTENTION_DQ,
+  ATTENTION_DK,
+  ATTENTION_DV,
+  ATTENTION_CHANGE,              /* factor of dS: what a score changes by with Q.K */
+  ATTENTION_OPERANDS
 };
 enum {
   ATTENTION_ROWS,
@@ -75,13 +81,20 @@ enum {
   ATTENTION_SEQUENCES = ATTENTION_STEPS + 2 * (1 + ATTENTION_ARGUMENTS),
   ATTENTION_HEADS,
   ATTENTION_FAR,
-  ATTENTION_VALUES = ATTENTION_FAR + 8
+  ATTENTION_LDDO = ATTENTION_FAR + 8,   /* elements from one row to the next of dO, dQ, dK, dV */
+  ATTENTION_LDDQ,
+  ATTENTION_LDDK,
+  ATTENTION_LDDV,
+  ATTENTION_VALUES
 };
 extern const tg_kit_names tg_attention_names;
 
 /* The sets of words for the body. prefill: rows are lanes; decode: elements of a head are, for few rows; device: blocks
  * of queries are workgroups, and both products matrix instructions. */
 extern const tg_kernel_def *const tg_attention_prefill, *const tg_attention_decode, *const tg_attention_device;
+/* backward.c: gradients of one run's rows and keys; and the sum of `parts` results [M][value_head] of f32 in type o,
+ * with parameters M, parts, lddq. */
+extern const tg_kernel_def *const tg_attention_backward, *const tg_attention_sum;
 enum { ATTENTION_DECODE_ROWS = 8 };    /* most rows that the decode words take: the largest value of their knob BQ */
 
 /* choose.c: chooses words and knobs for p->rows.hi rows from the registers and the caches. Returns the most rows that

@@ -11,7 +11,7 @@
 /* The names that buffers (operand) and run-time parameters (value: sizes, leading dimensions) of an operation's
  * kernels may have. A call fills one array of operands and one of values in this order, and each kernel takes from
  * them the ones that it has. Each operation has its own lists, of at most TG_KIT_OPERANDS and TG_KIT_VALUES names. */
-enum { TG_KIT_OPERANDS = 24, TG_KIT_VALUES = 48 };
+enum { TG_KIT_OPERANDS = 40, TG_KIT_VALUES = 64 };
 typedef struct tg_kit_names { const char *const *operand, *const *value; uint32_t operands_n, values_n; } tg_kit_names;
 
 /* A kernel that is one task, as a function of its buffers, its run-time parameters and its workspace. The last argument
