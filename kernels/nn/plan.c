@@ -69,7 +69,8 @@ static tg_status read_special(planning *p) {
   q->in_place = d->flags & TG_NN_IN_PLACE, q->interleaved = d->flags & TG_NN_INTERLEAVED;
   if (q->in_place && p->operation->place == p->operation->taken)
     return wrong(p, "tg_nn_desc.flags: TG_NN_IN_PLACE: %s has no result that could take an operand's place", name);
-  tg_type from = q->type[tg_nn_operands[p->operation->place].type], to = q->type[tg_nn_operands[p->operation->taken].type];
+  tg_type from = q->type[tg_nn_operands[p->operation->place].type],
+          to = q->type[tg_nn_operands[p->operation->taken].type];
   return q->in_place && from != to
              ? wrong(p, "tg_nn_desc.flags: TG_NN_IN_PLACE: x and y have different types")
              : TG_OK;

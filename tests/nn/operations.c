@@ -140,6 +140,11 @@ static void variants(void) {
     check_sizes(&d, one, 1, "one head, or one pair");
     d.flags = TG_NN_INTERLEAVED, d.rotary = 6;
     check_sizes(&d, one, 1, "interleaved");
+    for (int pairs = k ? 12 : 9; pairs <= 28; pairs += k ? 8 : 1) {   /* 12, 28: what LLVM cannot select as one vector */
+      int64_t columns = 4 * pairs;
+      d.columns.lo = columns, d.head = 2 * pairs, d.rotary = 0, d.backward = (uint8_t)k;
+      check_sizes(&d, &columns, 1, "interleaved pairs");
+    }
   }
 }
 
