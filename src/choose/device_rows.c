@@ -130,18 +130,19 @@ static bool along_a_loop(const row_nest *r, const tg_uop *load, uint32_t depth, 
   return false;
 }
 
-/* Does each iteration of the loops have reductions of its own? */
+/* Does each iteration of the loops have reductions of its own? A loop of one iteration may stand beside others. */
 static bool of_its_own(const row_nest *r, uint32_t depth, const tg_uop *const *chain) {
   tg_job *j = r->n->j;
-  uint32_t count;
+  uint32_t count, own = 0;
   const tg_uop **order = tg_toposort(j, r->body, &count);
   for (uint32_t d = 0; d < depth; d++) {
     bool used = false;
     for (uint32_t i = 0; i < count && !used; i++)
       used = order[i]->op == TG_OP_REDUCE && tg_uses(j, order[i], chain[d]->src[0]);
-    if (!used) return false;
+    if (!used && extent_of(chain[d]->src[0]) != 1) return false;
+    own += used;
   }
-  return true;
+  return own || !depth;
 }
 
 /* The ranges of the reductions, those outside before those inside. */
