@@ -362,6 +362,78 @@ static void attentions(run *r) {
     if (!plain || !all[i].type) attention(r, &all[i], i % 2);
 }
 
+/* ---- a whole block of a transformer ---- */
+
+enum { TOKENS = 9, WIDE = 16, BLOCK_HEADS = 2 };
+enum { X, NORM, QUERIES, KEYS, VALUES, ATTENDED, RESULT, WEIGHTS_OF_QKV, WEIGHTS_OF_O, BLOCK_BUFFERS };
+static const char normed[] =
+    "kernel normed(T in 1..64) { in(x, f32, [T, 16]); out(y, f32, [T, 16]);"
+    " range(t, T) range(j, 16) y[t,j] = x[t,j] * rsqrt(sum(k : 16, x[t,k] * x[t,k]) / 16 + 1e-5f); }";
+
+typedef struct { tg_kernel *norm; tg_gemm *project, *join; tg_attention *attention; void *at[BLOCK_BUFFERS]; } layer;
+
+/* RESULT = X + attention(norm(X) Wq, norm(X) Wk, norm(X) Wv) Wo */
+static void put_layer(run *r, const layer *w, tg_queue *q, void *x) {
+  static const int32_t starts[] = {0, TOKENS};
+  const int64_t tokens = TOKENS;
+  const tg_argument norm[] = {{x, TOKENS * WIDE * sizeof(float)}, {w->at[NORM], TOKENS * WIDE * sizeof(float)}};
+  FINE(tg_queue_launch(q, w->norm, &(tg_launch){.buffers = norm, .buffers_n = 2, .params = &tokens, .params_n = 1}));
+  for (int i = 0; i < 3; i++)
+    FINE(tg_gemm_run(w->project, &(tg_gemm_call){.m = TOKENS, .a = w->at[NORM], .c = w->at[QUERIES + i], .queue = q,
+                                                 .b = (float *)w->at[WEIGHTS_OF_QKV] + i * WIDE * WIDE}));
+  FINE(tg_attention_run(w->attention, &(tg_attention_call){.batch = 1, .queries = TOKENS, .keys = TOKENS,
+                                                           .query_starts = starts, .key_starts = starts,
+                                                           .q = w->at[QUERIES], .k = w->at[KEYS], .v = w->at[VALUES],
+                                                           .o = w->at[ATTENDED], .queue = q}));
+  FINE(tg_gemm_run(w->join, &(tg_gemm_call){.m = TOKENS, .a = w->at[ATTENDED], .b = w->at[WEIGHTS_OF_O],
+                                            .c = w->at[RESULT], .arg = {x}, .queue = q}));
+}
+
+/* Recorded once with X, replayed with it and with other tokens: the bits are those of the same calls made directly. */
+static void recorded_layer(run *r) {
+  const size_t elements = TOKENS * WIDE, bytes = elements * sizeof(float);
+  layer w = {0};
+  void *other = NULL;
+  for (int i = 0; i < WEIGHTS_OF_QKV; i++) free(numbers(r, elements, &w.at[i]));
+  free(numbers(r, elements, &other));
+  free(numbers(r, 3 * WIDE * WIDE, &w.at[WEIGHTS_OF_QKV])), free(numbers(r, WIDE * WIDE, &w.at[WEIGHTS_OF_O]));
+  tg_gemm_desc d = {.m = {1, 64}, .n = {WIDE, 0}, .k = {WIDE, 0}, .device = r->device};
+  FINE(tg_kernel_compile_text(r->context, "normed", normed, &(tg_compile_options){.device = r->device}, &w.norm));
+  FINE(tg_gemm_plan(r->context, &d, &w.project));
+  d.epilogue = "acc + x", d.arg[0].name = "x", d.arg[0].per = TG_PER_ELEMENT;
+  FINE(tg_gemm_plan(r->context, &d, &w.join));
+  FINE(tg_attention_plan(r->context, &(tg_attention_desc){.heads = BLOCK_HEADS, .head = WIDE / BLOCK_HEADS,
+                                                          .queries = {1, 64}, .keys = {1, 64},
+                                                          .causal = TG_CAUSAL_TOP_LEFT, .device = r->device},
+                         &w.attention));
+  tg_queue *q = NULL;
+  tg_graph *graph = NULL;
+  float direct[2][TOKENS * WIDE], got[TOKENS * WIDE], none[TOKENS * WIDE] = {0};
+  FINE(tg_queue_open(r->device, NULL, &q));
+  for (int pass = 0; pass < 2; pass++) {
+    put_layer(r, &w, q, pass ? other : w.at[X]);
+    FINE(tg_device_finish(r->device));
+    FINE(tg_device_copy(r->device, direct[pass], w.at[RESULT], bytes));
+  }
+  CHECK(memcmp(direct[0], direct[1], bytes), "%s: other tokens, and the same result", r->name);
+  FINE(tg_queue_record(q));
+  put_layer(r, &w, q, w.at[X]);
+  FINE(tg_queue_recorded(q, &graph));
+  CHECK(tg_graph_steps(graph) >= 6, "%s: %u steps", r->name, tg_graph_steps(graph));
+  for (int pass = 0; pass < 2; pass++) {
+    tg_graph_move move = {w.at[X], other, bytes};
+    FINE(tg_device_copy(r->device, w.at[RESULT], none, bytes));
+    FINE(tg_queue_replay(q, graph, &(tg_graph_replay){.moves = &move, .moves_n = (uint32_t)pass}));
+    FINE(tg_device_finish(r->device));
+    FINE(tg_device_copy(r->device, got, w.at[RESULT], bytes));
+    CHECK(!memcmp(got, direct[pass], bytes), "%s: replay %d of a layer differs from its calls", r->name, pass);
+  }
+  tg_graph_free(graph), tg_queue_free(q), tg_kernel_free(w.norm), tg_gemm_free(w.project), tg_gemm_free(w.join);
+  tg_attention_free(w.attention);
+  for (int i = 0; i <= WEIGHTS_OF_O; i++) tg_device_free(r->device, w.at[i]);
+  tg_device_free(r->device, other);
+}
+
 static void refusals(run *r) {
   float host[16] = {0};
   void *at = NULL;
@@ -392,7 +464,7 @@ static void on(const char *name, uint32_t i) {
   CHECK(!tg_context_create(NULL, &r->context) && !tg_device_open(r->context, i, &r->device), "%s: %s", name, why(r));
   if (r->device) {
     shadow_begin(r->context, r->device, name);
-    products(r), typed_products(r), weights(r), recorded(r), attentions(r), refusals(r);
+    products(r), typed_products(r), weights(r), recorded(r), attentions(r), recorded_layer(r), refusals(r);
     printf("%s: %ld launches compared with the interpreter\n", name, shadow_end());
   }
   tg_context_free(r->context);
