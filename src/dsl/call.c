@@ -379,6 +379,7 @@ static tg_expr parse_iota(tg_parser *p, tg_token t) {
     if (!tg_is_int(type) && type != TG_INDEX) FAIL(p, &t, "iota counts in integers, not %s", tg_type_name[type]);
     tg_expect(p, ',', "','");
   }
+  if (!p->b->raw) FAIL(p, &t, "a vector is what schedules make: write a range, and opt(upcast r) or opt(lane r)");
   if (p->tok.kind != TK_INT || p->tok.i < 1 || p->tok.i > 1024)
     FAIL(p, &p->tok, "iota(lanes): 1 to 1024 expected, not %s", tg_token_text(p, &p->tok));
   lanes = (uint32_t)p->tok.i;
@@ -399,6 +400,7 @@ static TG_APART tg_expr parse_fold(tg_parser *p, tg_token t) {
     FAIL(p, &p->tok, "fold(op, vector): op is add, mul, max, min, and, or; not %s", tg_token_text(p, &p->tok));
   tg_next(p);
   tg_expect(p, ',', "','");
+  if (!p->b->raw) FAIL(p, &t, "fold is of a vector, and schedules make those: write a reduction, such as sum(k : 8, x[k])");
   tg_expr e = tg_parse_expression(p);
   close_call(p, &t, 2, 2);
   const tg_uop *u = tg_settle_alone(p, &e);

@@ -140,6 +140,8 @@ bool tg_parse_type(tg_parser *p, tg_type *t, uint32_t *lanes) {
   }
   tg_next(p);
   if (p->tok.kind == '[' && p->ahead.kind == TK_INT) {
+    if (!p->b->raw)
+      tg_token_fail(p, &p->tok, "a vector is what schedules make: write a range, and opt(upcast r) or opt(lane r)");
     tg_next(p);
     if (p->tok.i < 1 || p->tok.i > 1024) tg_token_fail(p, &p->tok, "a vector has 1 to 1024 lanes");
     *lanes = (uint32_t)p->tok.i;

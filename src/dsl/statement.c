@@ -467,17 +467,6 @@ static tg_op compound(tg_parser *p, bool *plain) {
   return TG_OP_STORE;
 }
 
-static const tg_uop *stored_value(tg_parser *p, const tg_name *buffer, tg_expr value, uint32_t rank,
-                                  const tg_uop *const *idx) {
-  const tg_uop *define = buffer->u, *u = tg_settle(p, &value, define->type);
-  uint32_t width = define->lanes;
-  for (uint32_t i = 0; i < rank; i++) width = idx[i]->lanes > width ? idx[i]->lanes : width;
-  if (u->lanes > 1 && u->lanes != width && !p->b->raw)
-    tg_expr_fail(p, &value, "a vector of %u lanes for %u element%s of '%s'", u->lanes, width, width == 1 ? "" : "s",
-                 buffer->name);
-  return u;
-}
-
 static tg_name *parse_target(tg_parser *p, const tg_token *t) {
   tg_name *n = tg_name_find(p->b, tg_take_name(p, "a statement"));
   static const char *const what[] = {"a constant", "a parameter", "a range", "", "a value", "a function", "a proc"};
@@ -513,7 +502,8 @@ static void parse_store(tg_parser *p, int64_t kind, uint32_t off) {
   tg_name *target = parse_target(p, &t);
   tg_name buffer = *target;
   const tg_uop *define = buffer.u;
-  uint32_t rank = tg_parse_subscripts(p, &buffer, &t, idx), end = text_end(p, t.off);
+  tg_parse_subscripts(p, &buffer, &t, idx);
+  uint32_t end = text_end(p, t.off);
   tg_token sign = p->tok;
   tg_op op = compound(p, &plain);
   tg_expr value = tg_parse_expression(p);
@@ -530,7 +520,7 @@ static void parse_store(tg_parser *p, int64_t kind, uint32_t off) {
     tg_note_node(p, old.u, t.off, end - t.off);
     value = tg_combine(p, op, old, value, &sign);
   }
-  const tg_uop *u = stored_value(p, &buffer, value, rank, idx);
+  const tg_uop *u = tg_settle(p, &value, buffer.u->type);
   int64_t flags = kind | (tg_take_word(p, "stream") ? TG_STREAM : 0);
   if (gated) {
     b->arms.n--;

@@ -202,14 +202,15 @@ static tg_bounds bitwise(tg_op op, tg_type t, tg_bounds a, tg_bounds b) {
 
 static tg_bounds shifted(tg_op op, tg_type t, tg_bounds a, tg_bounds b) {
   int bits = t == TG_INDEX ? TG_INDEX_WIDTH : tg_type_bits(t);
-  if (t == TG_INDEX && b.hi >= bits) return of_type(t);
-  if (op == TG_OP_SHR && b.lo >= 0) {
+  if (op == TG_OP_SHR && b.lo >= 0 && (t != TG_INDEX || b.hi < bits)) {
     wide c = (wide)1 << (int)least(b.lo, bits), d = (wide)1 << (int)least(b.hi, bits);
     tg_bounds x = quotient_of(a, exactly(c)), y = quotient_of(a, exactly(d));
     return b.lo == b.hi ? x : interval(least(x.lo, y.lo), most(x.hi, y.hi));
   }
   if (op == TG_OP_SHL && b.lo == b.hi && b.lo >= 0)
     return b.lo >= bits ? exactly(0) : product_of(a, exactly((wide)1 << (int)b.lo));
+  if (op == TG_OP_SHL && t == TG_INDEX)   /* a power of two up to 62, or 0 */
+    return product_of(a, interval(0, (wide)1 << (int)(b.hi < 0 ? 0 : least(b.hi, bits - 1))));
   return of_type(t);
 }
 

@@ -272,6 +272,37 @@ static void check_exact(prover *p, const tg_uop *range, const tg_uop *statement)
   }
 }
 
+/* ---- 64 bits ---- */
+
+/* Machine code computes an INDEX in 64 bits, where a sum or a product that passes them wraps. That is harmless within
+ * sums and products whose result fits again, such as an offset in bounds. It is not to what asks for more than the
+ * lowest 64 bits: comparisons, quotients, extents, conversions to float. A quarter of the range is left to what passes
+ * make of it, such as an extent rounded up. */
+static const int64_t most = INT64_MAX - INT64_MAX / 4;
+
+static bool wraps_alike(const tg_uop *u) {
+  return u->op == TG_OP_ADD || u->op == TG_OP_SUB || u->op == TG_OP_MUL || u->op == TG_OP_NEG;
+}
+
+static void check_width(prover *p, const tg_uop *u, const tg_uop *statement) {
+  tg_job *j = p->job;
+  bool alike = u->op == TG_OP_LOAD || u->op == TG_OP_STORE || (u->type == TG_INDEX && wraps_alike(u)) ||
+               (u->op == TG_OP_CAST && !tg_is_float(u->type));
+  for (uint32_t i = 0; i < u->n && !alike; i++) {
+    const tg_uop *v = u->src[i];
+    if (v->type != TG_INDEX || !wraps_alike(v)) continue;
+    tg_bounds b = tg_bounds_of(j, v);
+    if (b.lo >= -most && b.hi <= most) continue;
+    const tg_uop *below = tg_op2(j, TG_OP_LE, v, tg_index(j, most)), *above = tg_op2(j, TG_OP_LE, tg_index(j, -most), v);
+    tg_polys_reset(p->polys);
+    tg_poly_of(p->polys, v);
+    add_loop_facts(p);
+    if (tg_condition_holds(p->polys, below, true) && tg_condition_holds(p->polys, above, true)) continue;
+    tg_fail_at(j, tg_position_of(j, u, statement), "%s may reach %s, and an index has 64 bits: bound its parameters, or "
+               "tg_require(%s <= ..)", tg_brief(j, v), tg_integer_text(j, b.hi > most ? b.hi : b.lo), tg_brief(j, v));
+  }
+}
+
 /* ---- the walk ---- */
 
 /* Accesses and reductions in the expressions of a statement, each once. */
@@ -286,6 +317,7 @@ static void check_expressions(prover *p, const tg_uop *statement, uint32_t first
         u->op == TG_OP_CONST)
       continue;
     p->seen[u->id] = p->stamp;
+    check_width(p, u, statement);
     if (u->op == TG_OP_LOAD) check_access(p, u, statement);
     if (u->op == TG_OP_REDUCE)
       for (uint32_t i = 0; i < tg_reduce_info(u).ranges; i++) check_exact(p, tg_reduce_ranges(u)[i], statement);

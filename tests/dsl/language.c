@@ -83,7 +83,6 @@ static const row rows[] = {
   {"def(lerp(a, b, t) = a + (b - a) * t);\ndef(mid(a, b) = lerp(a, b, 0.5));\nrange(i, M) F[i] = mid(A[i,0], s);", "range(i, M) F[i] = A[i,0] + (s - A[i,0]) * 0.5f;"},
   {"proc fill(dst, v) { range(q, dim(dst, 0)) dst[q] = v; }\ncall(fill, F, s * 2); call(fill, D, 3);", "range(q, M) F[q] = s * 2.0f; range(q, M) D[q] = i32(3);"},
   {"range(i, M) { define_reg(t, type(H), [4], ssa); t[0] = H[0]; F[i] = f32(t[0]); }", "range(i, M) { define_reg(t, f16, [4], ssa); t[0] = H[0]; F[i] = f32(t[0]); }"},
-  {"define_reg(v, f32[8], [2]); v[0] = A[0, iota(8)]; F[0] = fold(add, v[0]);", "define_reg(v, f32[8], [2]); v[0] = LOAD(A, 0, iota(8)){}:f32[8]; F[0] = fold(add, v[0]);"},
   {"range(i, M) { range(j, N, upcast) atomic D[idx[j]] += 2 if j < 3; C[i,0] = 1 stream; }",
    "range(i, M) { range(j, N, upcast) atomic D[min(max(index(idx[j] if j < 3 else i32(0)), 0), 99)] += i32(2) if j < 3; C[i,0] = 1.0f stream; }"},
   {"range(i.0, M) { define_reg(acc.1, f32); acc.1 = 0; F[i.0] = acc.1; }", "range(i, M) { define_reg(a, f32); a = 0.0f; F[i] = a; }"},
