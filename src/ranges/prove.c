@@ -298,8 +298,9 @@ static void check_width(prover *p, const tg_uop *u, const tg_uop *statement) {
     tg_poly_of(p->polys, v);
     add_loop_facts(p);
     if (tg_condition_holds(p->polys, below, true) && tg_condition_holds(p->polys, above, true)) continue;
-    tg_fail_at(j, tg_position_of(j, u, statement), "%s may reach %s, and an index has 64 bits: bound its parameters, or "
-               "tg_require(%s <= ..)", tg_brief(j, v), tg_integer_text(j, b.hi > most ? b.hi : b.lo), tg_brief(j, v));
+    tg_fail_at(j, tg_position_of(j, u, statement),
+               "%s may pass the 64 bits of an index: bound its parameters, or tg_require(%s <= ..)", tg_brief(j, v),
+               tg_brief(j, v));
   }
 }
 
