@@ -9,12 +9,13 @@
 #include "dsl/text.h"
 #include "interp/interp.h"
 #include "ranges/ranges.h"
+#include "counters.h"
 #include "tg/device.h"
 #include "tool.h"
 
 static const char usage[] =
-    "tg run FILE.tg name=value ... [--kernel NAME] [--check] [--time [--cost]] [--seconds N] [--threads N] "
-    "[--device NAME] [--opt WORDS ...] [--cache DIR] [--tuned DIR] [--json]\n"
+    "tg run FILE.tg name=value ... [--kernel NAME] [--check] [--time [--cost] [--counters]] [--seconds N] "
+    "[--threads N] [--device NAME] [--opt WORDS ...] [--cache DIR] [--tuned DIR] [--json]\n"
     "\n"
     "Compiles the kernel for this machine and runs it once on small integers. FILE may be a C file (mine.c:matmul): "
     "tg show --help\n"
@@ -29,6 +30,9 @@ static const char usage[] =
     "  --time     runs for --seconds (1) and prints the median\n"
     "  --cost     with --time: where the time goes as the cost model sees it, as tg show --cost prints it, beside what "
     "was measured\n"
+    "  --counters with --time: what the processor counts in as many launches again (cycles, instructions, misses, "
+    "stalls; Linux),\n"
+    "             beside what the model says; a counter that this machine or its kernel does not give says why\n"
     "  --threads  1; -1 for all cores\n"
     "  --device   where it runs, as tg devices lists them: opencl:0; else the CPU. Timed by the device's clock\n"
     "  --cache    a folder where compiled kernels are kept from run to run\n"
@@ -45,6 +49,7 @@ typedef struct {
   tg_device *device;                       /* NULL: the CPU */
   tg_job job;                              /* the program as written, for promised ranges and the check */
   uint32_t n;
+  counters counters;                       /* with --counters */
   tg_argument data[64];
   void *copy[64];                          /* for the interpreter */
   void *wide[64];                          /* the same with f64 for floats */
@@ -307,12 +312,33 @@ static int check(run_state *r) {
   return TOOL_OK;
 }
 
+/* Launches for about as long as the timing took, counted; their number. 0: one failed. The threads of launches begin
+ * with the first one, so r->counters were opened before it. */
+static double count(run_state *r, double median) {
+  double seconds = r->args->seconds > 0 ? r->args->seconds : 1, most = median > 0 ? ceil(seconds / median) : 1;
+  double n = 0;
+  tg_status s = TG_OK;
+  counters_start(&r->counters);
+  for (; n < most && s == TG_OK; n++) s = launch(r, r->kernel, r->data, NULL);
+  counters_stop(&r->counters);
+  return s == TG_OK ? n : 0;
+}
+
 /* As the launches were: on as many threads. */
-static int put_cost(const run_state *r, double seconds) {
+static int put_cost(run_state *r, double seconds) {
   long cores = sysconf(_SC_NPROCESSORS_ONLN);
   int threads = r->args->threads;
   if (threads < 0 || threads > cores) threads = cores > 0 ? (int)cores : 1;
-  tool_cost c = {r->args->file, &r->program, threads > 0 ? (uint32_t)threads : 1, seconds};
+  tool_cost c = {.file = r->args->file,
+                 .program = &r->program,
+                 .threads = threads > 0 ? (uint32_t)threads : 1,
+                 .report = r->args->cost,
+                 .seconds = seconds,
+                 .counted = r->args->counters ? &r->counters : NULL};
+  if (r->args->counters && (c.launches = count(r, seconds)) == 0) {
+    fprintf(stderr, "%s\n", tg_error_message(r->ctx));
+    return TOOL_WRONG;
+  }
   return tool_run_cost(r->ctx, &c);
 }
 
@@ -347,7 +373,7 @@ static int run(run_state *r) {
     }
     tool_figure(r->args->json, "run", tg_kernel_describe(r->kernel)->name,
                 tg_kernel_describe(r->kernel)->tuned ? "time, tuned" : "time", t.median * 1e6, "us", NULL);
-    if (r->args->cost) result = put_cost(r, t.median);
+    if (r->args->cost || r->args->counters) result = put_cost(r, t.median);
   }
   return result;
 }
@@ -364,12 +390,18 @@ int cmd_run(int argc, char **argv) {
     fputs(usage, a.help ? stdout : stderr);
     return a.help ? TOOL_OK : TOOL_USAGE;
   }
-  if (a.cost && (!a.time || a.json))
-    return fprintf(stderr, "tg run: --cost is for people, and beside --time: without it, tg show --cost\n"), TOOL_USAGE;
-  if (a.cost && a.device) return fprintf(stderr, "tg run: --cost is of the CPU, not of a device\n"), TOOL_USAGE;
+  const char *word = a.cost ? "--cost" : "--counters";
+  if ((a.cost || a.counters) && (!a.time || a.json)) {
+    fprintf(stderr, "tg run: %s is for people, and beside --time%s\n", word,
+            a.cost ? ": without it, tg show --cost" : "");
+    return TOOL_USAGE;
+  }
+  if ((a.cost || a.counters) && a.device)
+    return fprintf(stderr, "tg run: %s is of the CPU, not of a device\n", word), TOOL_USAGE;
   static run_state r;
   r.args = &a;
   if (!tool_load(&a, &r.program)) return TOOL_WRONG;
+  if (a.counters) counters_open(&r.counters, NULL);
   tg_job_init(&r.job, NULL);
   tg_context_options co = {.cache = a.cache, .tuned = a.tuned, .log = log_line};
   int result;
@@ -378,6 +410,7 @@ int cmd_run(int argc, char **argv) {
     result = TOOL_BROKEN;
   } else result = run(&r);
   for (uint32_t b = 0; b < r.n; b++) free(r.data[b].data), free(r.copy[b]), free(r.wide[b]);
+  if (a.counters) counters_close(&r.counters);
   if (r.kernel) tg_kernel_free(r.kernel);
   tg_context_free(r.ctx);
   tg_job_drop(&r.job);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * tg run --time --cost: where the time goes as the cost model sees it, beside what was measured. */
+ * tg run --time --cost, --counters: where the time goes as the cost model sees it, beside what was measured. */
 #include <stdio.h>
 #include "compile/price.h"
+#include "counters.h"
 #include "tool.h"
 
 typedef struct {
@@ -9,6 +10,7 @@ typedef struct {
   const tool_cost *asked;
   tg_context *context;
   tg_cost cost;
+  double line;                 /* bytes */
 } pricing;
 
 static void price(void *arg) {
@@ -16,7 +18,9 @@ static void price(void *arg) {
   tg_job *j = p->work.job;
   tg_kernel_source_check(j, p->work.source);
   tg_kernel_source_read(j, p->work.source);
-  fputs(tg_cost_text(j, p->context, p->work.source, NULL, p->asked->threads, &p->cost), stdout);
+  const char *text = tg_cost_text(j, p->context, p->work.source, NULL, p->asked->threads, &p->cost);
+  p->line = tg_target_asked(p->context, p->work.source->options)->machine.line;
+  if (p->asked->report) fputs(text, stdout);
 }
 
 static tg_status price_source(void *user, const tg_kernel_source *s, bool tuned, const char *near_miss) {
@@ -24,6 +28,36 @@ static tg_status price_source(void *user, const tg_kernel_source *s, bool tuned,
   (void)tuned, (void)near_miss;
   p->work = (tg_compilation){.context = p->context, .source = s};
   return tg_compilation_run(&p->work, price, p);
+}
+
+/* What the model says of an event; below 0: nothing. */
+static double by_model(const pricing *p, uint32_t event) {
+  switch (event) {
+  case COUNT_CYCLES: return p->cost.cycles;
+  case COUNT_L1_MISSES: return p->cost.l2_bytes / p->line;
+  case COUNT_LLC_MISSES: return p->cost.memory_bytes / p->line;
+  default: return -1;
+  }
+}
+
+/* A line an event. */
+static void put_counters(const pricing *p) {
+  const counters *c = p->asked->counted;
+  double launches = p->asked->launches, cycles = c->at[COUNT_CYCLES].counted ? c->at[COUNT_CYCLES].value : 0;
+  printf("%-18s %12s %12s\n", "counted", "a launch", "the model");
+  for (uint32_t e = 0; e < COUNTERS; e++) {
+    const counter *at = &c->at[e];
+    double model = by_model(p, e);
+    printf("%-18s ", counter_name(e));
+    if (at->counted) printf("%12.4g ", at->value / launches);
+    else printf("%12s ", "-");
+    if (model >= 0) printf("%12.4g", model);
+    else printf("%12s", "-");
+    if (!at->counted) printf("  not counted: %s", at->why);
+    else if (e == COUNT_INSTRUCTIONS && cycles > 0) printf("  %.3g a cycle", at->value / cycles);
+    if (at->counted && at->part < 1) printf("  scaled: counted in %.3g%% of the time", at->part * 100);
+    putchar('\n');
+  }
 }
 
 int tool_run_cost(tg_context *c, const tool_cost *asked) {
@@ -40,5 +74,6 @@ int tool_run_cost(tg_context *c, const tool_cost *asked) {
            p.cost.memory / hertz * 1e6);
   printf("%-16s %12.4g us, %.3g times the model's\n", "measured", asked->seconds * 1e6,
          asked->seconds / p.cost.seconds);
+  if (asked->counted) put_counters(&p);
   return TOOL_OK;
 }

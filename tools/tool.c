@@ -190,6 +190,7 @@ bool tool_parse(int argc, char **argv, tool_args *a, const char *usage) {
       {.name = "--check", .flag = &a->check},
       {.name = "--time", .flag = &a->time},
       {.name = "--cost", .flag = &a->cost},
+      {.name = "--counters", .flag = &a->counters},
       {.name = "--json", .flag = &a->json},
       {.name = "--rows", .flag = &a->rows},
       {.name = "--save", .flag = &a->save},

@@ -29,7 +29,7 @@ typedef struct {
   const char *kernel, *stage, *pass, *pack, *target, *cache, *cases, *vs, *shapes, *types, *transposes, *expect;
   const char *device;             /* its name, as in tg_device_named; NULL: the CPU */
   const char *journal, *tuned, *csv, *sweep, *with, *sketch, *plot, *object, *header;
-  bool check, time, json, help, rules, diff, update, knobs, resume, rows, causal, cost, save, explain;
+  bool check, time, json, help, rules, diff, update, knobs, resume, rows, causal, cost, counters, save, explain;
   int threads, candidates, seed, beam, workers;
   double seconds, budget;
 } tool_args;
@@ -77,7 +77,15 @@ char *tool_c_kernel(const tool_args *a, const char *text, bool *taken);
 /* sketch.c: tg show --sketch. */
 int tool_show_sketch(const tool_args *a);
 
-/* run_cost.c: prints where the time of a kernel goes by the cost model, beside the time that a launch took. */
-typedef struct { const char *file; const tool_program *program; uint32_t threads; double seconds; } tool_cost;
+/* run_cost.c: prints where the time of a kernel goes by the cost model (report), beside the time that a launch took,
+ * and what the processor counted in `launches` of them (counted, NULL: nothing), a launch. */
+typedef struct {
+  const char *file;
+  const tool_program *program;
+  uint32_t threads;
+  bool report;
+  double seconds, launches;
+  const struct counters *counted;
+} tool_cost;
 int tool_run_cost(tg_context *c, const tool_cost *asked);   /* an exit code */
 #endif
