@@ -160,7 +160,8 @@ typedef struct tg_compile_options {   /* zero means default */
   const tg_binding *bindings;
   uint32_t bindings_n;
   /* words of a schedule, separated by ';' or new lines, which follow the kernel's own words. NULL, and the kernel has
-   * no words of its own: the heuristic chooses */
+   * no words of its own: the heuristic chooses. Where sizes are open until the launch, it may choose up to four
+   * schedules for parts of their range; all are compiled by this call, and a launch runs the one of its sizes */
   const char *opts;
   void *user;                 /* passed to the kernel's body */
   uint32_t flags;

@@ -12,7 +12,7 @@ static tg_status read_starts(const tg_attention_work *w, const char *name, const
   *most = 0;
   for (int64_t b = 0; b < w->batch; b++) {
     int64_t n = (int64_t)starts[b + 1] - starts[b];
-    if (starts[b] < 0 || n < 0 || (n && !tg_kit_has(d, n)))
+    if (starts[b] < 0 || n < 0 || (n && !tg_span_has(d, n)))
       return wrong(w->a, "tg_attention_call.%s: sequence %lld from %d to %d, but the plan is for %lld..%lld tokens",
                    name, (long long)b, starts[b], starts[b + 1], (long long)d.lo, (long long)d.hi);
     *most = tg_attention_larger(*most, n);

@@ -86,7 +86,7 @@ size_t tg_attention_workspace_sized(const tg_attention *a, const tg_attention_ca
   /* behind that many keys parts grow instead of becoming more */
   w.keys = smaller(w.keys, (int64_t)ATTENTION_SPLIT * ATTENTION_MOST_PARTS);
   for (w.queries = ATTENTION_FEW; w.queries > 0; w.queries--) {   /* few of them may need more */
-    size_t all = tg_kit_has(a->queries, w.queries) ? tg_attention_count(&w).all : 0;
+    size_t all = tg_span_has(a->queries, w.queries) ? tg_attention_count(&w).all : 0;
     if (all > most) most = all;
   }
   return tg_kit_workspace(most);

@@ -13,37 +13,47 @@ static const tg_kit_axis axes[] = {
 
 /* ---- the question ---- */
 
-enum { KEY = 640 };
+enum { KEY = 1024 };
 
-/* Which of the candidates computes the problem fastest, as text: all that prices depend on, but a call that is likely:
- * so a plan that was made for one is found for another. */
+/* Is the call that the descriptor says is likely one of the plan's? Then it is a launch to price for. */
+static bool is_likely(const tg_gemm *g, const tg_gemm_problem *q) {
+  return g->likely[0] && tg_span_has(q->m, g->likely[0]) && tg_span_has(q->n, g->likely[1]) &&
+         tg_span_has(q->k, g->likely[2]);
+}
+
+/* Which of the candidates computes the problem fastest, as text: all that prices depend on. any: without the call that
+ * is likely. */
 static void put_question(const tg_gemm *g, const tg_gemm_problem *whole, const tg_gemm_problem *q, uint32_t threads,
-                         uint32_t regions, char out[KEY]) {
+                         uint32_t regions, bool any, char out[KEY]) {
   const int64_t value[] = {q->a,      q->b,      q->c,       q->acc,     q->a_major,  q->b_major, q->c_major, q->a_step,
                            q->b_step, q->c_step, q->m.lo,    q->m.hi,    q->n.lo,     q->n.hi,    q->k.lo,    q->k.hi,
-                           whole->m.lo, whole->m.hi, whole->n.lo, whole->n.hi, g->ld[0].lo, g->ld[1].lo, g->ld[2].lo,
+                           whole->m.lo, whole->m.hi, whole->n.lo, whole->n.hi, whole->k.lo, whole->k.hi,
+                           g->ld[0].lo, g->ld[1].lo, g->ld[2].lo,
                            q->alpha,  q->beta,   q->flush,   q->panel,   q->bits,     q->group,   q->scale,   q->zero,
-                           q->group_major, q->batch.hi, threads, regions};
+                           q->group_major, q->batch.lo, q->batch.hi, threads, regions, g->way};
   uint64_t epilogue = q->epilogue ? tg_hash(q->epilogue, strlen(q->epilogue), 0) : 0;
   for (uint32_t i = 0; i < q->arguments_n; i++)
     epilogue = tg_mix(epilogue, (uint64_t)q->argument[i].type << 8 | q->argument[i].per);
   int n = snprintf(out, KEY, "gemm %016llx", (unsigned long long)epilogue);
   for (uint32_t i = 0; i < TG_COUNT(value) && n < KEY; i++)
     n += snprintf(out + n, (size_t)(KEY - n), " %lld", (long long)value[i]);
+  if (any) snprintf(out + n, (size_t)(KEY - n), " any");
+  for (uint32_t i = 0; !any && regions && is_likely(g, q) && i < TG_COUNT(g->likely) && n < KEY; i++)
+    n += snprintf(out + n, (size_t)(KEY - n), "%s%lld", i ? " " : " likely ", (long long)g->likely[i]);
 }
 
 /* On the heap: threads of callers may have small stacks. */
 typedef struct {
   const tg_gemm *g;
   const tg_gemm_problem *q;
-  tg_gemm_points points[TG_KIT_PRICED];   /* by launch */
+  tg_gemm_points points[TG_PRICED];   /* by launch */
   tg_gemm_def def[TG_KIT_CANDIDATES];
   tg_kit_candidate candidate[TG_KIT_CANDIDATES];
   tg_binding binding[GEMM_VALUES];
-  tg_kit_priced launch[TG_KIT_PRICED];
-  tg_kit_region region[TG_KIT_REGIONS];
+  tg_kit_priced launch[TG_PRICED];
+  tg_kit_region region[TG_REGIONS];
   uint32_t candidates, bindings, launches;
-  char key[KEY];
+  char key[KEY], any[KEY];
 } choosing;
 
 /* ---- launches ---- */
@@ -100,10 +110,7 @@ static void add_launches(choosing *w) {
     add_spread(w, of, false);
   }
   if (w->g->way && !w->g->ld[row].lo && (row ? q->b_major : q->a_major) != TG_GEMM_STRIDES) add_spread(w, middle, true);
-  if (!w->g->likely[0]) return;
-  for (uint32_t i = 0; i < 3; i++)
-    if (!tg_kit_has(dim[i], w->g->likely[i])) return;
-  add_launch(w, w->g->likely, w->g->likely + 3);
+  if (is_likely(w->g, q)) add_launch(w, w->g->likely, w->g->likely + 3);
 }
 
 /* ---- candidates ---- */
@@ -139,8 +146,10 @@ static uint32_t choose(choosing *w, const tg_gemm_problem *whole, uint32_t threa
   if (regions) add_launches(w);
   else add_launch(w, middle, NULL);
   add_candidates(w, threads, regions);
-  put_question(g, whole, q, threads, regions, w->key);
+  put_question(g, whole, q, threads, regions, false, w->key);
+  put_question(g, whole, q, threads, regions, true, w->any);
   const tg_kit_question question = {.key = w->key,
+                                    .any = regions ? w->any : NULL,
                                     .candidate = w->candidate,
                                     .candidates_n = w->candidates,
                                     .axis = axes,
@@ -190,7 +199,7 @@ uint32_t tg_gemm_choose_parts(const tg_gemm *g, const tg_gemm_problem *q, tg_kit
     tg_gemm_choose(q, &g->plan.context->target, g->plan.most, &out[0].choice);
     return n;
   }
-  n = choose(w, q, g->plan.most, g->flags & TG_GEMM_ONE_KERNEL ? 1 : TG_KIT_REGIONS);
+  n = choose(w, q, g->plan.most, g->flags & TG_GEMM_ONE_KERNEL ? 1 : TG_REGIONS);
   for (uint32_t i = 0; i < n; i++) {
     out[i] = (tg_kit_part){.choice = w->region[i].choice, .strips = {.n = 1}};
     memcpy(out[i].size, w->region[i].size, sizeof out[i].size);

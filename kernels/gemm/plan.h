@@ -81,7 +81,7 @@ uint32_t tg_gemm_sketches_for(const tg_gemm *g, const tg_gemm_problem *q, const 
 /* candidates.c: the cheapest kernel for q by the cost model; whole: the product that q is a strip of, or q itself. */
 void tg_gemm_choose_kernel(const tg_gemm *g, const tg_gemm_problem *whole, const tg_gemm_problem *q, uint32_t threads,
                            tg_kit_choice *out);
-/* The cheapest kernels for sizes that are open until the call, as parts; returns their number, TG_KIT_REGIONS at
+/* The cheapest kernels for sizes that are open until the call, as parts; returns their number, TG_REGIONS at
  * most. */
 uint32_t tg_gemm_choose_parts(const tg_gemm *g, const tg_gemm_problem *q, tg_kit_part *out);
 

@@ -5,8 +5,9 @@
 #ifndef TG_KIT_CHOOSE_H
 #define TG_KIT_CHOOSE_H
 #include "kit/plan.h"
+#include "prices/prices.h"
 
-enum { TG_KIT_CANDIDATES = 16, TG_KIT_PRICED = 8 /* launches */, TG_KIT_REGIONS = 4 };
+enum { TG_KIT_CANDIDATES = 16 };
 
 typedef struct tg_kit_candidate { const tg_kernel_def *def; tg_kit_choice choice; } tg_kit_candidate;
 
@@ -15,22 +16,25 @@ typedef struct tg_kit_candidate { const tg_kernel_def *def; tg_kit_choice choice
 typedef struct tg_kit_axis { const char *knob; const int64_t *values; } tg_kit_axis;
 
 /* A launch to price for: its sizes, as regions have them, and the kernels' parameters by ordinal. */
-typedef struct tg_kit_priced { int64_t size[TG_KIT_SIZES], params[TG_KIT_VALUES]; } tg_kit_priced;
+typedef struct tg_kit_priced { int64_t size[TG_REGION_SIZES], params[TG_KIT_VALUES]; } tg_kit_priced;
 
 /* Sizes from lo to hi in each dimension, and the choice for them. */
-typedef struct tg_kit_region { tg_kit_dim size[TG_KIT_SIZES]; tg_kit_choice choice; } tg_kit_region;
+typedef struct tg_kit_region { tg_span size[TG_REGION_SIZES]; tg_kit_choice choice; } tg_kit_region;
 
 typedef struct tg_kit_question {
   const char *key;               /* all that the answer depends on beside the machine and tg itself, as text */
+  /* a key without what is only likely: where nothing can be priced, the last answer to any such question serves. NULL:
+   * there is none */
+  const char *any;
   const tg_kit_candidate *candidate;   /* the first is what is taken where prices tell nothing */
   uint32_t candidates_n;
   const tg_kit_axis *axis;       /* from the cheapest candidate on, its knobs are changed one at a time */
   uint32_t axes_n, prices;       /* prices: most candidates to price on that way */
   const tg_binding *binding;     /* of the kernels' parameters, without knobs */
   uint32_t bindings_n;
-  const tg_kit_priced *launch;   /* one at least, TG_KIT_PRICED at most */
+  const tg_kit_priced *launch;   /* one at least, TG_PRICED at most */
   uint32_t launches_n;
-  tg_kit_dim whole[TG_KIT_SIZES];   /* all sizes, which regions divide */
+  tg_span whole[TG_REGION_SIZES];   /* all sizes, which regions divide */
   uint32_t regions;              /* most regions; 0 or 1: one choice for all sizes */
   void *user;                    /* passed to the sketches' bodies */
   uint32_t threads;
@@ -39,5 +43,5 @@ typedef struct tg_kit_question {
 
 /* The cheapest that were found, and their number: one for all sizes if it is about as cheap as any other at each
  * launch; else regions that have no size in common, and that have all sizes together. */
-uint32_t tg_kit_choose(tg_context *c, const tg_kit_question *q, tg_kit_region out[TG_KIT_REGIONS]);
+uint32_t tg_kit_choose(tg_context *c, const tg_kit_question *q, tg_kit_region out[TG_REGIONS]);
 #endif

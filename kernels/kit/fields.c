@@ -35,7 +35,7 @@ bool tg_kit_read_dim(tg_dim d, int64_t most, tg_kit_dim *out) {
 bool tg_kit_read_size(tg_kit_dim d, int64_t given, int64_t *out) {
   bool fixed = d.lo == d.hi;
   *out = fixed ? d.lo : given;
-  return fixed ? !given || given == d.lo : tg_kit_has(d, given);
+  return fixed ? !given || given == d.lo : tg_span_has(d, given);
 }
 
 tg_status tg_kit_read_dims(tg_context *c, const char *desc, const tg_kit_sized *sizes, uint32_t n) {

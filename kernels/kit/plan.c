@@ -60,8 +60,8 @@ tg_status tg_kit_compile(tg_kit_plan *p, const tg_kit_source *s, tg_kit_kernel *
     return tg_kit_fail(p->context, TG_INTERNAL, "internal error: %u sizes and %u knobs", n, s->choice->knobs_n);
   memcpy(b, s->binding, n * sizeof *b);
   tg_compile_options o = {
-      .bindings = b, .bindings_n = n, .user = s->user, .flags = s->cached_only ? TG_COMPILE_CACHED_ONLY : 0,
-      .device = p->device};
+      .bindings = b, .bindings_n = n, .user = s->user, .device = p->device,
+      .flags = TG_COMPILE_ONE | (s->cached_only ? TG_COMPILE_CACHED_ONLY : 0)};
   if (tg_context_has_choices(p->context) && s->others && !p->device) {
     tg_compile_options tuned = o;
     tuned.flags |= TG_COMPILE_TUNED_ONLY;
@@ -75,11 +75,8 @@ tg_status tg_kit_compile(tg_kit_plan *p, const tg_kit_source *s, tg_kit_kernel *
 }
 
 const tg_kit_part *tg_kit_part_for(const tg_kit_part *parts, uint32_t parts_n, const int64_t *size, uint32_t sizes_n) {
-  for (uint32_t i = 0; i < parts_n; i++) {
-    uint32_t k = 0;
-    while (k < sizes_n && tg_kit_has(parts[i].size[k], size[k])) k++;
-    if (k == sizes_n) return &parts[i];
-  }
+  for (uint32_t i = 0; i < parts_n; i++)
+    if (tg_region_has(parts[i].size, size, sizes_n)) return &parts[i];
   return NULL;
 }
 

@@ -79,7 +79,7 @@ static inline void tg_kit_take(const tg_kit_kernel *k, void *const *operand, con
  * each, the last of the remainder. n 1: no strips; one kernel computes all, and its words divide it among threads. */
 typedef struct tg_kit_strips { uint32_t n; bool rows; int64_t size; } tg_kit_strips;
 
-enum { TG_KIT_SIZES = 4, TG_KIT_CASES = 2 };
+enum { TG_KIT_SIZES = TG_REGION_SIZES, TG_KIT_CASES = 2 };
 
 /* The kernels for one box of sizes, such as m in 5..16 with fixed n and k. */
 typedef struct tg_kit_part {

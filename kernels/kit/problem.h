@@ -3,13 +3,10 @@
 #ifndef TG_KIT_PROBLEM_H
 #define TG_KIT_PROBLEM_H
 #include "base/base.h"
+#include "prices/prices.h"
 #include "tg/dsl.h"
 
-typedef struct tg_kit_dim {
-  int64_t lo, hi;
-} tg_kit_dim; /* a size. lo == hi: fixed; else each launch gives a value from lo to hi */
-
-static inline bool tg_kit_has(tg_kit_dim d, int64_t x) { return x >= d.lo && x <= d.hi; }
+typedef tg_span tg_kit_dim;   /* a size. lo == hi: fixed; else each launch gives a value from lo to hi */
 
 /* An argument of an epilogue. per: TG_PER_ALL.. of tg/exec.h. */
 typedef struct tg_kit_argument { const char *name; tg_type type; uint8_t per; } tg_kit_argument;

@@ -5,6 +5,7 @@
 #define TG_API_H
 #include <pthread.h>
 #include "devices/device.h"
+#include "prices/prices.h"
 #include "code/cache.h"
 #include "target/target.h"
 #include "tg/dsl.h"
@@ -57,9 +58,18 @@ struct tg_context {
   bool ahead;                  /* kernels are made for other machines, and never run here (compile/ahead.h) */
 };
 
+/* What some sizes run instead of a kernel's own code: those whose first parameters, by ordinal, lie in the box. */
+typedef struct tg_sized_code {
+  tg_span size[TG_REGION_SIZES];
+  tg_device_kernel *loaded;
+  bool again;                  /* an earlier version has the same code */
+} tg_sized_code;
+
 struct tg_kernel {
   tg_context *context;
-  tg_device_kernel *loaded;
+  tg_device_kernel *loaded;    /* for all sizes that no version has */
+  uint32_t versions_n;
+  tg_sized_code version[TG_REGIONS];
   tg_kernel_info info;
   size_t bytes;                /* of this allocation */
   /* followed by arrays of tg_buffer_desc and tg_param_info */
@@ -71,6 +81,9 @@ struct tg_kernel_source {
   const char *file, *text;
   const tg_compile_options *options;   /* never NULL */
 };
+
+/* tg_compile_options.flags, of callers inside tg: one code for all sizes. */
+enum { TG_COMPILE_ONE = 1 << 16 };
 
 static inline uint32_t tg_jit_flags(const tg_context *c) {
   return (c->flags & TG_CONTEXT_DEBUG ? TG_JIT_DEBUG : 0) | (c->flags & TG_CONTEXT_PERF_MAP ? TG_JIT_PERF_MAP : 0) |
@@ -96,6 +109,9 @@ void tg_kept_write(tg_context *c, const char *key, const char *text);
 tg_status tg_device_add(tg_context *c, const tg_driver *driver, uint32_t i, uint32_t number, void *native,
                         tg_device **out, char *message, size_t n);
 
+/* kernel.c: what a launch with these parameters runs. */
+tg_device_kernel *tg_kernel_for(const tg_kernel *k, const int64_t *params, uint32_t params_n);
+
 /* source.c */
 static inline const tg_target *tg_target_asked(const tg_context *c, const tg_compile_options *o) {
   return o->device ? o->device->target : &c->target;
@@ -110,6 +126,8 @@ typedef struct tg_compilation {
   tg_code *code;               /* linked by the compiler; NULL: load the entry's object */
   bool from_cache, tuned;
   const char *near_miss;       /* as in tg_compile_report */
+  /* what some sizes get instead, as text of tg_region_put; its memory is the context's allocator's. NULL: nothing */
+  char *division;
   double start, price;         /* start: tg_now() when the call began; price: as in tg_compile_report */
 } tg_compilation;
 tg_status tg_compilation_run(tg_compilation *w, void (*run)(void *), void *arg);
@@ -123,6 +141,18 @@ bool tg_kernel_price(tg_context *c, const tg_kernel_def *def, const tg_compile_o
 typedef tg_status tg_source_fn(void *user, const tg_kernel_source *s, bool tuned, const char *near_miss);
 tg_status tg_with_choice(tg_context *c, const tg_kernel_source *s, const tg_kernel_def *const *defs, uint32_t n,
                          tg_source_fn *then, void *user);
+/* versions.c: a kernel whose sizes are open until the call may have several codes. */
+enum { TG_DIVISION_TEXT = 8192 };
+/* Before a compile: asks the compiler for the division. */
+void tg_division_ask(tg_compilation *w);
+/* Behind it, with the division that it found (fresh), which is kept; or that was kept when the entry was made. */
+void tg_division_take(tg_compilation *w, bool fresh);
+/* Compiles one version, of these words, or takes it from the cache. */
+typedef tg_status tg_version_fn(void *user, const tg_kernel_source *s, tg_kernel **out);
+/* Gives the kernel its versions. One that fails is left out, and told to the log: the kernel's own code serves all
+ * sizes. */
+void tg_kernel_divide(tg_kernel *k, const tg_kernel_source *s, const char *division, tg_version_fn *compile,
+                      void *user);
 /* The functions below run inside tg_protect(&j->env, ..). */
 /* near.c: writes which tuned choice would be the kernel's if its key were not another, and what differs; false: there
  * is none. key: tg_tuned_key's. */

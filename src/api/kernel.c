@@ -6,6 +6,8 @@
 void tg_kernel_free(tg_kernel *k) {
   if (!k) return;
   tg_allocator a = k->context->env.allocator;
+  for (uint32_t i = 0; i < k->versions_n; i++)
+    if (!k->version[i].again) tg_device_unload(k->version[i].loaded);
   tg_device_unload(k->loaded);
   a.free(a.user, k, k->bytes);
 }
@@ -32,7 +34,20 @@ tg_status tg_kernel_bytes(const tg_kernel *k, const int64_t *params, uint32_t b,
 size_t tg_kernel_workspace(const tg_kernel *k, int threads) {
   if (!k) return 0;
   uint32_t pool = tg_pool_asked(k->context->pool, threads), n = threads > 0 ? (uint32_t)threads : 1;
-  return tg_device_workspace(k->loaded, n > pool ? n : pool);
+  size_t most = tg_device_workspace(k->loaded, n > pool ? n : pool);
+  for (uint32_t i = 0; i < k->versions_n; i++) {
+    size_t bytes = tg_device_workspace(k->version[i].loaded, n > pool ? n : pool);
+    if (bytes > most) most = bytes;
+  }
+  return most;
+}
+
+tg_device_kernel *tg_kernel_for(const tg_kernel *k, const int64_t *params, uint32_t params_n) {
+  uint32_t n = k->info.params_n < TG_REGION_SIZES ? k->info.params_n : TG_REGION_SIZES;
+  if (params_n >= n)   /* else the launch is refused */
+    for (uint32_t i = 0; i < k->versions_n; i++)
+      if (tg_region_has(k->version[i].size, params, n)) return k->version[i].loaded;
+  return k->loaded;
 }
 
 static bool complete(const tg_launch *l) { return l && (l->buffers || !l->buffers_n) && (l->params || !l->params_n); }
@@ -41,8 +56,9 @@ static bool complete(const tg_launch *l) { return l && (l->buffers || !l->buffer
 static tg_status start(tg_queue *q, tg_kernel *k, const tg_launch *l) {
   char message[512];
   if (!complete(l)) return tg_context_fail(k->context, TG_EINVAL, "the launch lacks its buffers or parameters");
-  tg_status s = q ? tg_device_put(q, k->loaded, l, message, sizeof message)
-                  : tg_device_run(k->loaded, l, message, sizeof message);
+  tg_device_kernel *code = tg_kernel_for(k, l->params, l->params_n);
+  tg_status s = q ? tg_device_put(q, code, l, message, sizeof message)
+                  : tg_device_run(code, l, message, sizeof message);
   return s == TG_OK ? s : tg_context_fail(k->context, s, message);
 }
 
@@ -61,6 +77,6 @@ tg_status tg_kernel_time(tg_kernel *k, const tg_launch *l, double seconds, tg_ti
   if (!k) return TG_EINVAL;
   if (!out) return tg_context_fail(k->context, TG_EINVAL, "no place is given for the timing");
   if (!complete(l)) return tg_context_fail(k->context, TG_EINVAL, "the launch lacks its buffers or parameters");
-  tg_status s = tg_device_time(k->loaded, l, seconds, out, message, sizeof message);
+  tg_status s = tg_device_time(tg_kernel_for(k, l->params, l->params_n), l, seconds, out, message, sizeof message);
   return s == TG_OK ? s : tg_context_fail(k->context, s, message);
 }

@@ -72,7 +72,8 @@ const char *tg_cache_key(tg_job *j, tg_context *c, const tg_kernel_source *s) {
   const tg_target *t = tg_target_asked(c, s->options);
   return key_of(j, t, t->threads,
                 tg_format(&j->env, "flags %u %u%s%s", c->flags & TG_CONTEXT_DEBUG,
-                          s->options->flags & TG_COMPILE_AS_WRITTEN, pack ? "\npack " : "", pack ? pack : ""));
+                          s->options->flags & (TG_COMPILE_AS_WRITTEN | TG_COMPILE_ONE), pack ? "\npack " : "",
+                          pack ? pack : ""));
 }
 
 const char *tg_tuned_key(tg_job *j, tg_context *c, const tg_compile_options *o, uint32_t threads) {
@@ -257,6 +258,7 @@ static void find_or_compile(void *arg) {
     w->from_cache =
         tg_cache_read(&j->env, &c->pack, c->cache, &w->entry) &&
         tg_signature_valid(w->entry.signature, w->entry.signature_n);
+    if (w->from_cache) tg_division_take(w, false);
     if (w->from_cache) return;
   }
   if (flags & TG_COMPILE_CACHED_ONLY)
@@ -268,8 +270,10 @@ static void find_or_compile(void *arg) {
   const tg_signature *signature = tg_signature_build(j);
   w->entry.signature = signature;
   w->entry.signature_n = signature->bytes;
+  tg_division_ask(w);
   if (is_text(w)) compile_entry(w);
   else tg_on_own_stack(&j->env, compile_entry, w);
+  tg_division_take(w, true);
   int err = cache && c->cache ? tg_cache_write(&j->env, c->cache, &w->entry) : 0;
   if (err && c->log)
     c->log(c->log_user, tg_format(&j->env, "the cache %s cannot be written: %s", c->cache, strerror(err)));
@@ -364,12 +368,20 @@ tg_status tg_with_choice(tg_context *c, const tg_kernel_source *s, const tg_kern
 
 typedef struct { tg_context *c; tg_kernel **out; double start; } compiling;
 
+static tg_status compile_version(void *user, const tg_kernel_source *s, tg_kernel **out) {
+  tg_compilation w = {.context = user, .source = s, .start = tg_now()};
+  return with_job(&w, find_or_compile, &w, out);
+}
+
 static tg_status compile_source(void *user, const tg_kernel_source *s, bool tuned, const char *near_miss) {
   compiling *k = user;
   tg_compilation w = {.context = k->c, .source = s, .tuned = tuned, .near_miss = near_miss, .start = k->start};
   if (!tuned && s->options->flags & TG_COMPILE_TUNED_ONLY)
     return tg_context_fail(k->c, TG_MISS, "there is no tuned choice for this kernel");
-  return with_job(&w, find_or_compile, &w, k->out);
+  tg_status status = with_job(&w, find_or_compile, &w, k->out);
+  if (status == TG_OK && w.division) tg_kernel_divide(*k->out, s, w.division, compile_version, k->c);
+  if (w.division) k->c->env.allocator.free(k->c->env.allocator.user, w.division, TG_DIVISION_TEXT);
+  return status;
 }
 
 static tg_status compile_any(tg_context *c, tg_kernel_source s, const tg_kernel_def *const *defs, uint32_t n,

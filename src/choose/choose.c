@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * The first choice of a program: the words of each nest's class, or of a candidate that the model prices lower. A nest
  * whose words are refused gets the next simpler ones. */
-#include <math.h>
 #include "choose/plan.h"
+#include "model/sizes.h"
+#include "prices/prices.h"
 
 /* ---- a refused word gets its nest a simpler schedule ---- */
 
@@ -13,7 +14,6 @@ typedef struct {
   const tg_uop *raised;
   bool given;                  /* decisions are given by a search: a refused word is then an error */
   tg_pass_fn *judge;
-  double seconds;              /* that it costs */
 } choosing;
 
 static void choose_and_try(void *arg) {
@@ -44,59 +44,112 @@ static void give_up(uint8_t *rung, uint32_t rungs, uint32_t nest) {
 
 void tg_heuristic(tg_job *j, const tg_lowering *l, const tg_uop *raised) { tg_heuristic_with(j, l, raised, NULL); }
 
-static void choose_and_price(void *arg) {
-  choosing *w = arg;
-  choose_and_try(w);
-  w->seconds = w->l->price(w->j, w->l, w->raised);
-  tg_fail(&w->j->env, TG_EINVAL, "priced");   /* what the words made, and said of buffers, is dropped */
+/* A point: the candidate of each nest (0: its class), and the words that this makes. */
+typedef struct { uint8_t *plan; const char *words; } point;
+typedef struct {
+  choosing w;
+  tg_sizes at;
+  tg_nest_choice *choice;
+  const uint8_t *rung;
+  uint32_t nests;
+  double *seconds;
+  const char *words;
+  TG_VEC(point) points;
+  tg_price_table table;
+} pricing;
+
+static tg_nest fresh(const choosing *w, tg_decisions *c, tg_nest_choice *choice, const uint8_t *rung, uint32_t nests) {
+  return (tg_nest){.j = w->j, .l = w->l, .decisions = c, .choice = choice, .rung = rung, .rungs = nests};
 }
 
-/* What the program costs with these candidates; INFINITY: some word is refused. The job is left as it was: names that a
- * trial has taken are free again, and facts are of one trial, since the next one gives numbers of buffers to others. */
-static double price_of(choosing *w) {
-  tg_job *j = w->j;
+static void choose_and_price(void *arg) {
+  pricing *p = arg;
+  tg_job *j = p->w.j;
+  const int64_t *none = NULL;
+  choose_and_try(&p->w);
+  tg_str words = tg_str_new(&j->env);
+  for (uint32_t i = 0; i < j->opts.n; i++) tg_str_printf(&words, "%s%s", i ? "; " : "", j->opts.data[i].text);
+  p->w.l->price(j, p->w.l, p->w.raised, p->at.n ? p->at.n : 1, p->at.n ? p->at.params : &none, p->seconds);
+  p->words = words.data ? words.data : "";
+  tg_fail(&j->env, TG_EINVAL, "priced");   /* what the words made, and said of buffers, is dropped */
+}
+
+/* What the program costs with a point's candidates; false: some word is refused. The job is left as it was: names that
+ * a trial has taken are free again, and facts are of one trial, since the next one gives numbers of buffers to
+ * others. */
+static bool price_of(void *user, uint32_t at, double *seconds) {
+  pricing *p = user;
+  tg_job *j = p->w.j;
   struct tg_known *known = j->known;
   struct tg_authored *authored = j->authored;
   struct tg_taken *taken = j->taken;
   uint32_t taken_n = j->taken_n, taken_mask = j->taken_mask, seen[3];
   const tg_uop *sink = j->sink;
   const char *message, *stage = j->stage;
-  w->seconds = INFINITY;
+  for (uint32_t i = 0; i < p->nests; i++) p->choice[i].plan = p->points.data[at].plan[i];
+  p->w.n = fresh(&p->w, NULL, p->choice, p->rung, p->nests);
+  p->seconds = seconds, p->words = NULL;
   memcpy(seen, j->taken_seen, sizeof seen);
   j->known = NULL;
   j->taken = NULL;
   j->taken_n = j->taken_mask = 0;
   memset(j->taken_seen, 0, sizeof j->taken_seen);
-  tg_job_try(j, choose_and_price, w, &message);
+  tg_job_try(j, choose_and_price, p, &message);
   j->opts.n = 0;
   j->known = known, j->authored = authored;
   j->taken = taken, j->taken_n = taken_n, j->taken_mask = taken_mask;
   memcpy(j->taken_seen, seen, sizeof seen);
   j->sink = sink, j->stage = stage;
-  return w->seconds;
+  return (p->points.data[at].words = p->words) != NULL;
 }
 
-static tg_nest fresh(const choosing *w, tg_decisions *c, tg_nest_choice *choice, const uint8_t *rung, uint32_t nests) {
-  return (tg_nest){.j = w->j, .l = w->l, .decisions = c, .choice = choice, .rung = rung, .rungs = nests};
+/* The nest's next candidate, the others as they are. */
+static int64_t beside(void *user, uint32_t from, uint32_t nest, uint32_t turn) {
+  pricing *p = user;
+  if (turn >= p->choice[nest].plans) return TG_POINT_END;
+  if (p->points.data[from].plan[nest] == turn + 1) return TG_POINT_SKIP;
+  point next = {.plan = tg_new(&p->w.j->env, uint8_t, p->nests)};
+  memcpy(next.plan, p->points.data[from].plan, p->nests);
+  next.plan[nest] = (uint8_t)(turn + 1);
+  tg_push(&p->w.j->env, &p->points, next);
+  return p->points.n - 1;
 }
 
-/* Nest after nest: the candidate with which the program costs least, the other nests as they are. Of two that cost
- * about the same the earlier one is taken, the class before all and then the one with the least bound: the model is not
- * that exact. */
-static void price_plans(choosing *w, tg_nest_choice *choice, const uint8_t *rung, uint32_t nests) {
-  static const double clearly = 0.95;
-  w->n = fresh(w, NULL, choice, rung, nests);
-  double least = price_of(w);
-  for (uint32_t i = 0; i < nests; i++) {
-    uint32_t best = 0;
-    for (uint32_t k = 1; k <= choice[i].plans; k++) {
-      choice[i].plan = k;
-      w->n = fresh(w, NULL, choice, rung, nests);
-      double seconds = price_of(w);
-      if (seconds < clearly * least) least = seconds, best = k;
-    }
-    choice[i].plan = best;
+/* Where sizes are open until the call, and somebody wants to know: the words of each region of sizes whose point is not
+ * `own`. */
+static void divide(const pricing *p, const tg_region *region, uint32_t n, uint32_t own) {
+  tg_division *d = p->w.j->division;
+  const char *words = p->points.data[own].words;
+  if (d) d->n = 0;
+  for (uint32_t i = 0; i < n && d; i++) {
+    if (!strcmp(p->points.data[region[i].point].words, words)) continue;
+    memcpy(d->part[d->n].size, region[i].size, sizeof region[i].size);
+    d->part[d->n++].words = p->points.data[region[i].point].words;
   }
+}
+
+/* Nest after nest: the candidate with which the program costs least, the other nests as they are. The point that the
+ * sizes' middle gets, or else all, is taken. */
+static void price_plans(const choosing *w, tg_nest_choice *choice, const uint8_t *rung, uint32_t nests) {
+  tg_job *j = w->j;
+  pricing *p = tg_new(&j->env, pricing, 1);
+  tg_price_question *q = tg_new(&j->env, tg_price_question, 1);
+  tg_region region[TG_REGIONS];
+  *p = (pricing){.w = *w, .at = tg_sizes_of(j, w->l->target, w->raised), .choice = choice, .rung = rung,
+                 .nests = nests};
+  tg_push(&j->env, &p->points, (point){.plan = tg_new(&j->env, uint8_t, nests)});
+  *q = (tg_price_question){.price = price_of, .beside = beside, .user = p, .step = 0.05, .points = 1, .axes = nests,
+                           .prices = TG_PLANS * nests, .launches = p->at.n ? p->at.n : 1,
+                           .regions = j->division ? TG_REGIONS : 1};
+  for (uint32_t d = 0; d < TG_REGION_SIZES && d < j->params.n && p->at.n; d++) {
+    q->whole[d] = (tg_span){j->params.data[d].lo, j->params.data[d].hi};
+    for (uint32_t i = 0; i < p->at.n; i++) q->size[i][d] = p->at.params[i][d];
+  }
+  uint32_t n = tg_price_choose(q, &p->table, region), own = 0;
+  for (uint32_t i = 0; i < n; i++)
+    if (tg_region_has(region[i].size, q->size[0], TG_REGION_SIZES)) own = region[i].point;
+  for (uint32_t i = 0; i < nests; i++) choice[i].plan = n ? p->points.data[own].plan[i] : 0;
+  if (n) divide(p, region, n, own);
 }
 
 void tg_heuristic_with(tg_job *j, const tg_lowering *l, const tg_uop *raised, tg_decisions *c) {

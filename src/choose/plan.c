@@ -16,7 +16,7 @@ enum { AXES = 32, NODES = 512, ROWS_MAX = 16, VECTORS_MAX = 4, SHARED_TILES = 2 
 typedef struct { const tg_uop *u; uint32_t axes; bool folded; } node;
 typedef struct {
   tg_nest *n;
-  const int64_t *middle;         /* of the parameters; NULL: none is open */
+  const int64_t *params;         /* values of the parameters; NULL: none is open */
   uint32_t from;                 /* loops from here on may stand in any order */
   const tg_uop *axis[AXES];
   double extent[AXES];
@@ -24,9 +24,8 @@ typedef struct {
   node node[NODES];
 } roles;
 
-/* At the middle of open parameters. */
 static double extent_of(const roles *r, const tg_uop *range) {
-  const tg_uop *e = tg_with_params(r->n->j, tg_extent(range), r->middle);
+  const tg_uop *e = tg_with_params(r->n->j, tg_extent(range), r->params);
   tg_bounds b = tg_bounds_of(r->n->j, e);
   return b.lo == b.hi ? (double)b.hi : 1024;
 }
@@ -81,8 +80,8 @@ static void read_statement(roles *r, const tg_uop *store) {
   }
 }
 
-static void read_roles(tg_nest *n, roles *r) {
-  *r = (roles){.n = n, .middle = tg_sizes_of(n->j, n->l->target, n->s.sink).params[0]};
+static void read_roles(tg_nest *n, const int64_t *params, roles *r) {
+  *r = (roles){.n = n, .params = params};
   for (uint32_t k = 0; k < n->depth; k++) add_axis(r, n->loop[k].range);
   r->loops = r->axes;
   for (uint32_t i = 0; i < n->stores.n; i++) read_statement(r, n->stores.data[i]);
@@ -334,12 +333,11 @@ static void flat(const roles *r, list *l) {
   }
 }
 
-uint32_t tg_nest_plans(tg_nest *n, tg_plan *out) {
+/* Those of the nest at these values of the parameters. */
+static uint32_t plans_at(tg_nest *n, const int64_t *params, tg_plan *out) {
   list l = {.out = out};
-  if (!n->depth || n->lanes < 2 || n->copies > 1 || is_atomic(n)) return 0;
-  if (!is_open(n) && n->work < TG_THREAD_WORK) return 0;
   roles *r = tg_new(&n->j->env, roles, 1);
-  read_roles(n, r);
+  read_roles(n, params, r);
   if (n->loop[n->depth - 1].end->n != 2 || n->loop[n->depth - 1].end->src[1]->op != TG_OP_STORE) {
     around(r, &l);
     return l.n;
@@ -360,6 +358,28 @@ uint32_t tg_nest_plans(tg_nest *n, tg_plan *out) {
       if (r->axis[a] == s->range) tiles(r, TG_PLAN_TERMS, i, a, &l);
   }
   return l.n;
+}
+
+static bool same_plan(const tg_plan *p, const tg_plan *q) {
+  return p->kind == q->kind && p->lane == q->lane && p->row == q->row && p->vectors == q->vectors &&
+         p->rows == q->rows && p->from == q->from;
+}
+
+uint32_t tg_nest_plans(tg_nest *n, tg_plan *out) {
+  if (!n->depth || n->lanes < 2 || n->copies > 1 || is_atomic(n)) return 0;
+  if (!is_open(n) && n->work < TG_THREAD_WORK) return 0;
+  tg_sizes at = tg_sizes_of(n->j, n->l->target, n->s.sink);
+  if (!at.n) return plans_at(n, NULL, out);
+  tg_plan of[TG_SIZES][TG_PLANS];
+  uint32_t count[TG_SIZES], made = 0;
+  for (uint32_t i = 0; i < at.n; i++) count[i] = plans_at(n, at.params[i], of[i]);
+  for (uint32_t k = 0; k < TG_PLANS; k++)   /* of each size those with the least bounds, in turns */
+    for (uint32_t i = 0; i < at.n && made < TG_PLANS; i++) {
+      bool known = k >= count[i];
+      for (uint32_t p = 0; p < made && !known; p++) known = same_plan(&out[p], &of[i][k]);
+      if (!known) out[made++] = of[i][k];
+    }
+  return made;
 }
 
 /* ---- words ---- */

@@ -8,6 +8,7 @@
 #include "jit/jit.h"
 #include "choose/heuristic.h"
 #include "model/cost.h"
+#include "prices/prices.h"
 #include "source/source.h"
 
 /* ---- created once for each context ---- */
@@ -139,6 +140,7 @@ static void lower(lowering *w) {
   j->sink = raised;
   j->stage = "raise";
   j->opts.n = 0;
+  j->division = NULL;
   w->linear = tg_run_passes(j, w->context, &again, NULL, NULL, NULL);
 }
 
@@ -260,11 +262,24 @@ static void put_rules(tg_job *j, tg_str *text) {
   tg_trace_begin(j);
 }
 
+/* Which sizes have other words, as comments. */
+static void put_division(tg_job *j, tg_str *text) {
+  const tg_division *d = j->division;
+  for (uint32_t i = 0; d && i < d->n; i++) {
+    tg_str_printf(text, "//");
+    for (uint32_t p = 0; p < j->params.n && p < TG_REGION_SIZES; p++)
+      tg_str_printf(text, "%s %s %lld..%lld", p ? "," : "", j->params.data[p].name,
+                    (long long)d->part[i].size[p].lo, (long long)d->part[i].size[p].hi);
+    tg_str_printf(text, ": %s\n", d->part[i].words[0] ? d->part[i].words : "as written");
+  }
+}
+
 static void show_stage(void *user, const char *pass, const tg_uop *sink) {
   showing *k = user;
   if (k->stage && strcmp(k->stage, pass)) return;
   tg_str text = tg_str_new(&k->work.job->env);
   tg_print(k->work.job, &text, sink);
+  if (!strcmp(pass, "schedule")) put_division(k->work.job, &text);
   if (k->work.source->options->flags & TG_COMPILE_SHOW_RULES) put_rules(k->work.job, &text);
   k->write(k->user, pass, text.data);
 }
@@ -300,6 +315,7 @@ static void show_job(void *arg) {
     k->write(k->user, "cost", tg_cost_text(j, k->work.context, k->work.source, NULL, threads, NULL));
     return;
   }
+  tg_division_ask(&k->work);
   bool llvm = !k->stage || !strcmp(k->stage, "llvm"), assembly = !k->stage || !strcmp(k->stage, "asm"),
        summary = !k->stage || !strcmp(k->stage, "object");
   const tg_uop *linear = tg_run_passes(j, k->work.context, k->work.source,

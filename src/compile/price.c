@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Prices a kernel without compiling it: all passes, then the cost model. */
-#include <math.h>
 #include "compile/price.h"
 #include "compile/compile.h"
 #include "compile/pipeline.h"
 #include "dsl/text.h"
-#include "model/sizes.h"
 
 static tg_price price_of(tg_job *j, tg_context *c, const tg_kernel_source *s, const int64_t *params,
                          uint32_t threads) {
@@ -41,17 +39,14 @@ static void price(void *arg) {
   *p->out = price_of(j, p->work.context, p->work.source, p->params, p->threads);
 }
 
-double tg_price_raised(tg_job *j, const tg_lowering *l, const tg_uop *raised) {
+void tg_price_raised(tg_job *j, const tg_lowering *l, const tg_uop *raised, uint32_t n, const int64_t *const *params,
+                     double *seconds) {
   tg_lowering how = {.target = l->target, .rules = l->rules};
   j->sink = raised;
   j->stage = "raise";
   const tg_uop *linear = tg_lower(j, &how, NULL, NULL, NULL);
-  tg_sizes at = tg_sizes_of(j, l->target, raised);
-  double sum = 0;
-  if (!at.n) return tg_cost_of(j, l->target, linear, NULL, (int)l->target->threads).seconds;
-  for (uint32_t i = 0; i < at.n; i++)
-    sum += log(tg_cost_of(j, l->target, linear, at.params[i], (int)l->target->threads).seconds);
-  return exp(sum / at.n);
+  for (uint32_t i = 0; i < n; i++)
+    seconds[i] = tg_cost_of(j, l->target, linear, params[i], (int)l->target->threads).seconds;
 }
 
 tg_status tg_price_of(tg_context *c, const tg_kernel_source *s, const int64_t *params, uint32_t threads,

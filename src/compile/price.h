@@ -17,8 +17,9 @@ tg_status tg_price_of(tg_context *c, const tg_kernel_source *s, const int64_t *p
  * inside tg_protect(&j->env, ..). */
 const char *tg_cost_text(tg_job *j, tg_context *c, const tg_kernel_source *s, const int64_t *params, uint32_t threads,
                          tg_cost *cost);
-/* tg_lowering.price: all threads of the target; the geometric mean over some sizes, where parameters are open. */
-double tg_price_raised(tg_job *j, const tg_lowering *l, const tg_uop *raised);
+/* tg_lowering.price, for all threads of the target. */
+void tg_price_raised(tg_job *j, const tg_lowering *l, const tg_uop *raised, uint32_t n, const int64_t *const *params,
+                     double *seconds);
 /* The compiler's function of tg_compiler. */
 void tg_compiler_price(tg_job *j, tg_context *c, const tg_kernel_source *s, const tg_launches *launches,
                        double *seconds);

@@ -178,6 +178,9 @@ typedef struct tg_job {
   struct { const tg_uop *from, *to; const char *last; uint32_t opts; } tried;
   /* tg_author appends what the body says, as lines of a .tg file; procs and splices are left out. NULL: nowhere */
   tg_str *written;
+  /* if sizes are open until the call: what the first choice would be for parts of their range (prices/prices.h); NULL:
+   * nobody wants to know, and it is one for all */
+  struct tg_division *division;
   void *trace;                                  /* rewrite trace in progress (ranges/ranges.h); NULL: none */
   /* if lowering verifies: the program whose order later forms must keep (lower/verify.h); else NULL */
   struct tg_authored *authored;

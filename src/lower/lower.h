@@ -14,9 +14,11 @@ typedef struct tg_lowering {
   /* called for schedule words that the heuristic withdrew; may be NULL */
   void (*log)(void *user, const char *message);
   void *log_user;
-  /* Seconds that the program would take with the job's words, lowered whole from stage raise;
-   * fails where it cannot be lowered. NULL: nothing is priced, and each nest gets what its class has. */
-  double (*price)(struct tg_job *j, const struct tg_lowering *l, const tg_uop *raised);
+  /* Seconds that the program would take with the job's words, lowered whole from stage raise, at n lists of values of
+   * the parameters (NULL: there are none); fails where it cannot be lowered. NULL: nothing is priced, and each nest
+   * gets what its class has. */
+  void (*price)(struct tg_job *j, const struct tg_lowering *l, const tg_uop *raised, uint32_t n,
+                const int64_t *const *params, double *seconds);
 } tg_lowering;
 
 /* Most threads that one reduction may have along its lane, local and group ranges, on a target with warps. */

@@ -27,14 +27,32 @@ static double bytes_at(tg_job *j, const tg_uop *const *order, uint32_t n, const 
   return all;
 }
 
+/* One of four launches: bit i % 2 of `at` says which end the i-th open parameter has. If there is one alone, bit 1 says
+ * whether it is the end itself or halfway (by ratio) to the middle. */
+typedef struct { uint32_t n, open; const int64_t *low, *middle, *high; } ends;
+
+static int64_t *corner(tg_job *j, const ends *e, uint32_t at) {
+  int64_t *params = tg_new(&j->env, int64_t, e->n);
+  uint32_t k = 0;
+  for (uint32_t i = 0; i < e->n; i++) {
+    const tg_param *p = &j->params.data[i];
+    bool open = p->lo < p->hi, up = at >> (k % 2) & 1, half = e->open == 1 && at >> 1 & 1;
+    params[i] = !open ? p->lo : up ? e->high[i] : e->low[i];
+    if (open && half) params[i] = value_at(p, sqrt(fmax(1, (double)params[i]) * fmax(1, (double)e->middle[i])));
+    k += open;
+  }
+  return params;
+}
+
 tg_sizes tg_sizes_of(tg_job *j, const tg_target *target, const tg_uop *program) {
   const double far = 0x1p31, last = target->l3 ? (double)target->l3 : 8 << 20;
   uint32_t n = j->params.n, count;
-  bool open = false;
-  for (uint32_t i = 0; i < n; i++) open |= j->params.data[i].lo < j->params.data[i].hi;
-  if (!open) return (tg_sizes){0};
-  int64_t *middle = tg_new(&j->env, int64_t, n), *low = tg_new(&j->env, int64_t, n),
-          *high = tg_new(&j->env, int64_t, n);
+  tg_sizes out = {0};
+  int64_t *middle = tg_new(&j->env, int64_t, n + 1), *low = tg_new(&j->env, int64_t, n + 1),
+          *high = tg_new(&j->env, int64_t, n + 1);
+  ends e = {.n = n, .low = low, .middle = middle, .high = high};
+  for (uint32_t i = 0; i < n; i++) e.open += j->params.data[i].lo < j->params.data[i].hi;
+  if (!e.open) return out;
   const tg_uop **order = tg_toposort(j, program, &count);
   for (double end = 1; end <= far; end *= 2) {
     for (uint32_t i = 0; i < n; i++) high[i] = value_at(&j->params.data[i], end);
@@ -44,5 +62,12 @@ tg_sizes tg_sizes_of(tg_job *j, const tg_target *target, const tg_uop *program) 
     low[i] = value_at(&j->params.data[i], 1);
     middle[i] = value_at(&j->params.data[i], sqrt(fmax(1, (double)low[i]) * (double)high[i]));
   }
-  return (tg_sizes){TG_SIZES, {middle, low, high}};
+  out.params[out.n++] = middle;
+  for (uint32_t at = 0; at < 4; at++) {
+    const int64_t *params = corner(j, &e, at);
+    bool known = false;
+    for (uint32_t i = 0; i < out.n; i++) known |= !memcmp(out.params[i], params, n * sizeof *params);
+    if (!known) out.params[out.n++] = params;
+  }
+  return out;
 }

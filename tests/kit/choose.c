@@ -32,7 +32,7 @@ static int64_t ask(tg_context *c, const char *key, int64_t first, int64_t second
   static const tg_kit_axis axis = {"W", widths};
   const tg_kit_candidate candidate[] = {{&sums, of_width(first)}, {&sums, of_width(second)}};
   const tg_binding n = {"N", 64, 64, 1};
-  tg_kit_region out[TG_KIT_REGIONS];
+  tg_kit_region out[TG_REGIONS];
   const tg_kit_priced launch = {{0}, {0}};
   tg_kit_choose(c,
                 &(tg_kit_question){.key = key,
@@ -66,7 +66,7 @@ TG_KERNEL(product, M, N) {
 }
 
 /* The rows that one of the two is for, by its knob; 0: none. */
-typedef struct { tg_kit_region region[TG_KIT_REGIONS]; uint32_t n; } answer;
+typedef struct { tg_kit_region region[TG_REGIONS]; uint32_t n; } answer;
 
 static answer divide(tg_context *c, const char *key, uint32_t regions, bool kept_only) {
   tg_kit_candidate candidate[2] = {{&product, {&product, {{"U", 1, 1, 1}}, 1}}, {&product, {&product, {{"U", 8, 8, 1}}, 1}}};
@@ -90,18 +90,18 @@ static answer divide(tg_context *c, const char *key, uint32_t regions, bool kept
 }
 
 static void regions(tg_context *c) {
-  answer a = divide(c, "rows", TG_KIT_REGIONS, false);
+  answer a = divide(c, "rows", TG_REGIONS, false);
   CHECK(a.n == 2, "%u regions", a.n);
   for (int64_t m = 1; m <= 4096; m++) {   /* each number of rows has one, and the few have the short tile */
     uint32_t in = 0, at = 0;
     for (uint32_t i = 0; i < a.n; i++)
-      if (tg_kit_has(a.region[i].size[0], m)) at = i, in++;
+      if (tg_span_has(a.region[i].size[0], m)) at = i, in++;
     CHECK(in == 1, "%lld rows are in %u regions", (long long)m, in);
     if (m == 1 || m >= 64) CHECK(a.region[at].choice.knob[0].lo == (m == 1 ? 1 : 8), "the tile of %lld rows", (long long)m);
   }
   CHECK(a.region[0].size[1].lo == 1 && a.region[0].size[1].hi == 4096, "columns are divided");
   int before = written;
-  answer again = divide(c, "rows", TG_KIT_REGIONS, true);
+  answer again = divide(c, "rows", TG_REGIONS, true);
   CHECK(written == before && again.n == a.n, "asked twice, priced twice");
   for (uint32_t i = 0; i < a.n && again.n == a.n; i++)
     CHECK(!memcmp(again.region[i].size, a.region[i].size, sizeof a.region[i].size) &&
@@ -109,13 +109,13 @@ static void regions(tg_context *c) {
           "region %u was not kept", i);
   a = divide(c, "one", 1, false);
   CHECK(a.n == 1 && a.region[0].size[0].lo == 1 && a.region[0].size[0].hi == 4096, "one kernel for all");
-  static const char *const damaged[] = {"", "1 4096", "1 4096 1 4096 0 0 0 0 product U=8", "1 4096 1 4096 0 0 0 0 product V=8;",
-                                        "1 4096 1 4096 0 0 0 0 other U=8;", "product U=8;", "1 4096 1 4096 0 0 0 0 product U=8;x"};
+  static const char *const damaged[] = {"", "1 4096", "1 4096 1 4096 0 0 0 0 product U=8", "1 4096 1 4096 0 0 0 0 product V=8\n",
+                                        "1 4096 1 4096 0 0 0 0 other U=8\n", "product U=8\n", "1 4096 1 4096 0 0 0 0 product U=8\nx"};
   for (uint32_t i = 0; i < sizeof damaged / sizeof *damaged; i++) {
     char key[32];
     snprintf(key, sizeof key, "damaged %u", i);
     tg_kept_write(c, key, damaged[i]);
-    CHECK(divide(c, key, TG_KIT_REGIONS, false).n == 2, "taken: %s", damaged[i]);
+    CHECK(divide(c, key, TG_REGIONS, false).n == 2, "taken: %s", damaged[i]);
   }
 }
 
