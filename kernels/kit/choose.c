@@ -11,7 +11,7 @@ typedef struct {
   tg_context *c;
   const tg_kit_question *q;
   tg_kit_candidate point[POINTS];
-  uint32_t points, began;      /* began: the point whose neighbours are asked for */
+  uint32_t points, began;      /* began: whose neighbours are wanted */
   tg_price_table table;
   char text[TEXT];
 } choosing;
