@@ -35,5 +35,15 @@ for python in python3 /usr/bin/python3; do
   "$python" -c 'import numpy' 2> /dev/null || continue
   TG_LIBRARY=$build/libtg_jit.so.0 PYTHONDONTWRITEBYTECODE=1 try examples/python/demo.py "$python" examples/python/demo.py
 done
+# With a Rust that makes programs, if there is one.
+rust=$(mktemp -d)
+trap 'rm -rf "$out" "$rust"' EXIT
+echo 'fn main() {}' > "$rust/empty.rs"
+if ! command -v rustc > /dev/null; then echo "skipped: examples/rust: there is no rustc"
+elif ! rustc "$rust/empty.rs" -o "$rust/empty" 2> "$rust/why"; then echo "skipped: examples/rust: rustc makes no program: $(head -n 1 "$rust/why")"
+else
+  try "rustc examples/rust/layer.rs" sh -c 'rustc --edition 2018 -D warnings -O "$1" -o "$2" -C link-arg="$3" && echo made' rust examples/rust/layer.rs "$rust/layer" "$build/libtg_jit.so.0"
+  LD_LIBRARY_PATH=$build try examples/rust/layer.rs "$rust/layer"
+fi
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
