@@ -342,6 +342,13 @@ static int put_cost(run_state *r, double seconds) {
   return tool_run_cost(r->ctx, &c);
 }
 
+static void drop(run_state *r) {
+  for (uint32_t b = 0; b < r->n; b++) free(r->data[b].data), free(r->copy[b]), free(r->wide[b]);
+  if (r->args->counters) counters_close(&r->counters);
+  if (r->kernel) tg_kernel_free(r->kernel);
+  tg_job_drop(&r->job);
+}
+
 static int run(run_state *r) {
   if (!tool_device(r->args, r->ctx, &r->device)) return TOOL_USAGE;
   r->program.options.device = r->device;
@@ -378,6 +385,18 @@ static int run(run_state *r) {
   return result;
 }
 
+double tool_time(const tool_args *a, const tool_program *p, tg_context *c) {
+  static run_state r;
+  tg_timing t = {0};
+  r = (run_state){.args = a, .program = *p, .ctx = c};
+  tg_job_init(&r.job, NULL);
+  if (tg_kernel_compile_text(c, a->file, p->text, &p->options, &r.kernel)) fprintf(stderr, "%s\n", tg_error_message(c));
+  else if (!tg_protect(&r.job.env, parse, &r)) fprintf(stderr, "%s\n", r.job.env.message);
+  else if (allocate(&r) && launch(&r, r.kernel, r.data, &t)) fprintf(stderr, "%s\n", tg_error_message(c));
+  drop(&r);
+  return t.median;
+}
+
 static void log_line(void *user, const char *message) {
   (void)user;
   fprintf(stderr, "tg: %s\n", message);
@@ -409,11 +428,8 @@ int cmd_run(int argc, char **argv) {
     fprintf(stderr, "tg: %s\n", r.ctx ? tg_error_message(r.ctx) : "out of memory");
     result = TOOL_BROKEN;
   } else result = run(&r);
-  for (uint32_t b = 0; b < r.n; b++) free(r.data[b].data), free(r.copy[b]), free(r.wide[b]);
-  if (a.counters) counters_close(&r.counters);
-  if (r.kernel) tg_kernel_free(r.kernel);
+  drop(&r);
   tg_context_free(r.ctx);
-  tg_job_drop(&r.job);
   tool_unload(&r.program);
   return result;
 }

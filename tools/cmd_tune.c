@@ -371,7 +371,7 @@ int cmd_tune(int argc, char **argv) {
     fputs(usage, a.help ? stdout : stderr);
     return a.help ? TOOL_OK : TOOL_USAGE;
   }
-  if (plot) return tune_plot(a.file);
+  if (plot) return tune_plot(stdout, a.file, false);
   ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
   self[n > 0 ? n : 0] = 0;
   const char *const worker[] = {self, "worker", NULL};

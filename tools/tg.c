@@ -10,6 +10,7 @@ static const struct { const char *name, *args, *what; int (*run)(int, char **);
     {"devices", "", "what kernels can run on here", cmd_devices},
     {"show", "FILE.tg [name=value ...]", "a kernel at any stage: as written, scheduled, lowered, LLVM, machine code",
      cmd_show},
+    {"trace", "FILE.tg [name=value ...] -o FILE.html", "all of that as one page for a browser", cmd_trace},
     {"measure", "", "what its operations, caches, memory and threads take here: a row of machines.def", cmd_measure},
     {"run", "FILE.tg [name=value ...]", "compile and run it; --check against the interpreter, --time", cmd_run},
     {"build", "FILE.tg [name=value ...] -o FILE.o --header FILE.h",

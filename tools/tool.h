@@ -40,7 +40,8 @@ bool tool_parse(int argc, char **argv, tool_args *a, const char *usage);
 int cmd_devices(int argc, char **argv), cmd_show(int argc, char **argv), cmd_run(int argc, char **argv),
     cmd_replay(int argc, char **argv), cmd_bench(int argc, char **argv), cmd_demo(int argc, char **argv),
     cmd_tune(int argc, char **argv), cmd_worker(int argc, char **argv), cmd_store(int argc, char **argv),
-    cmd_measure(int argc, char **argv), cmd_build(int argc, char **argv), cmd_pack(int argc, char **argv);
+    cmd_measure(int argc, char **argv), cmd_build(int argc, char **argv), cmd_pack(int argc, char **argv),
+    cmd_trace(int argc, char **argv);
 
 const char *tool_benches(void);   /* the names of all benchmarks: "lower|kernels|.." */
 
@@ -76,6 +77,10 @@ char *tool_c_kernel(const tool_args *a, const char *text, bool *taken);
 
 /* sketch.c: tg show --sketch. */
 int tool_show_sketch(const tool_args *a);
+
+/* cmd_run.c: seconds of a launch here, on the data that tg run makes up, measured for a->seconds. 0: it could not be
+ * measured, and stderr says why. */
+double tool_time(const tool_args *a, const tool_program *p, tg_context *c);
 
 /* run_cost.c: prints where the time of a kernel goes by the cost model (report), beside the time that a launch took,
  * and what the processor counted in `launches` of them (counted, NULL: nothing), a launch. */

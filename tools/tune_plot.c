@@ -24,7 +24,8 @@ static size_t read_dots(char *text, dot **out, char *kernel, size_t kernel_n) {
     bool timed = strstr(line, "{\"event\":\"time\"") == line, built = strstr(line, "{\"event\":\"build\"") == line,
          right = strstr(line, "\"outcome\":\"ok\"") != NULL;
     const char *name = strstr(line, "\"kernel\":\"");
-    if (name && !*kernel) snprintf(kernel, kernel_n, "%.*s", (int)strcspn(name + 10, "\""), name + 10);
+    /* a name has none of these, whatever a file that is no journal may have */
+    if (name && !*kernel) snprintf(kernel, kernel_n, "%.*s", (int)strcspn(name + 10, "\"<>&"), name + 10);
     if (!timed && !(built && !right)) continue;
     if (n == cap) {
       dot *more = realloc(d, 2 * cap * sizeof *d);
@@ -37,7 +38,7 @@ static size_t read_dots(char *text, dot **out, char *kernel, size_t kernel_n) {
   return d ? n : 0;
 }
 
-int tune_plot(const char *journal) {
+int tune_plot(FILE *to, const char *journal, bool inside) {
   enum { WIDTH = 900, HEIGHT = 420, LEFT = 70, TOP = 40, BOTTOM = 50 };
   size_t bytes;
   char *text = tool_read(journal, &bytes), kernel[128] = "";
@@ -58,33 +59,38 @@ int tune_plot(const char *journal) {
   }
   double low = log(least) - 0.05, high = log(most) + 0.05,
          step = (double)(WIDTH - LEFT - 20) / (double)(n > 1 ? n - 1 : 1);
-  printf("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\" "
+  fprintf(to, "<svg %swidth=\"%d\" height=\"%d\" font-family=\"sans-serif\" "
          "font-size=\"12\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
-         WIDTH, HEIGHT);
-  printf("<text x=\"%d\" y=\"22\" font-size=\"15\">%s: %.4g us at best, %zu trials</text>\n", LEFT, kernel, least * 1e6,
-         n);
+          inside ? "" : "xmlns=\"http://www.w3.org/2000/svg\" ", WIDTH, HEIGHT);
+  fprintf(to, "<text x=\"%d\" y=\"22\" font-size=\"15\">%s: %.4g us at best, %zu trials</text>\n", LEFT, kernel,
+          least * 1e6, n);
   for (int i = 0; i <= 4; i++) {
     double y = TOP + (HEIGHT - TOP - BOTTOM) * i / 4.0, t = exp(high - (high - low) * i / 4);
-    printf("<line x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#ddd\"/><text x=\"%d\" y=\"%.1f\" "
+    fprintf(to, "<line x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#ddd\"/><text x=\"%d\" y=\"%.1f\" "
            "text-anchor=\"end\">%.4g us</text>\n",
            LEFT, WIDTH - 20, y, y, LEFT - 6, y + 4, t * 1e6);
   }
-  printf("<polyline fill=\"none\" stroke=\"#c33\" stroke-width=\"2\" points=\"");
+  fprintf(to, "<polyline fill=\"none\" stroke=\"#c33\" stroke-width=\"2\" points=\"");
   for (size_t i = 0; i < n; i++) {
     if (d[i].seconds > 0) best = fmin(best, d[i].seconds);
     if (isfinite(best))
-      printf("%.1f,%.1f ", LEFT + step * (double)i, TOP + (HEIGHT - TOP - BOTTOM) * (high - log(best)) / (high - low));
+      fprintf(to, "%.1f,%.1f ", LEFT + step * (double)i,
+              TOP + (HEIGHT - TOP - BOTTOM) * (high - log(best)) / (high - low));
   }
-  printf("\"/>\n");
+  fprintf(to, "\"/>\n");
   for (size_t i = 0; i < n; i++) {
     double x = LEFT + step * (double)i;
     if (d[i].seconds > 0)
-      printf("<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"#36a\"/>\n", x,
+      fprintf(to, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"#36a\"/>\n", x,
              TOP + (HEIGHT - TOP - BOTTOM) * (high - log(d[i].seconds)) / (high - low));
-    else printf("<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\" fill=\"#c33\">x</text>\n", x, HEIGHT - BOTTOM + 14);
+    else
+      fprintf(to, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\" fill=\"#c33\">x</text>\n", x,
+              HEIGHT - BOTTOM + 14);
   }
-  printf("<text x=\"%d\" y=\"%d\">trials in order; line: the best so far; x: not right, or not alive</text>\n</svg>\n",
-         LEFT, HEIGHT - 12);
+  fprintf(to,
+          "<text x=\"%d\" y=\"%d\">trials in order; line: the best so far; x: not right, or not alive</text>\n"
+          "</svg>\n",
+          LEFT, HEIGHT - 12);
   free(d);
   return TOOL_OK;
 }

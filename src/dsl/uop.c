@@ -217,7 +217,7 @@ const tg_uop *tg_range_new(tg_job *j, const char *name, const tg_uop *extent, tg
 
 bool tg_job_try(tg_job *j, void (*fn)(void *), void *arg, const char **message) {
   tg_env *e = &j->env;
-  uint32_t ranges = j->ranges.n, buffers = j->buffers.n, packings = j->packings.n;
+  uint32_t ranges = j->ranges.n, buffers = j->buffers.n, packings = j->packings.n, fired = j->fired_n;
   tg_buffer *before = tg_new(e, tg_buffer, buffers + 1);
   bool busy[TG_COUNT(j->memos)];
   if (buffers) memcpy(before, j->buffers.data, buffers * sizeof *before);
@@ -231,6 +231,7 @@ bool tg_job_try(tg_job *j, void (*fn)(void *), void *arg, const char **message) 
   j->ranges.n = ranges;
   j->buffers.n = buffers;
   j->packings.n = packings;
+  j->fired_n = fired;   /* their nodes are of those ranges */
   j->taken = NULL;   /* what was tried has taken names, which are free again */
   j->taken_n = j->taken_seen[0] = j->taken_seen[1] = j->taken_seen[2] = 0;
   if (buffers) memcpy(j->buffers.data, before, buffers * sizeof *before);

@@ -182,6 +182,7 @@ typedef struct tg_job {
    * nobody wants to know, and it is one for all */
   struct tg_division *division;
   void *trace;                                  /* rewrite trace in progress (ranges/ranges.h); NULL: none */
+  uint32_t fired_n;                             /* its rewrites */
   /* if lowering verifies: the program whose order later forms must keep (lower/verify.h); else NULL */
   struct tg_authored *authored;
   struct tg_known *known;                       /* cached facts about nodes (ranges/known.h) */

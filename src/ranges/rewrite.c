@@ -12,6 +12,7 @@
 
 enum { BUDGET = 2000, CYCLE = 24 };
 
+/* Of fired, job->fired_n hold: tg_job_try takes back those whose ranges and buffers it drops. */
 typedef struct { TG_VEC(tg_fired) fired; } trace;
 
 /* ---- the memo ---- */
@@ -53,12 +54,13 @@ void tg_trace_begin(tg_job *j) {
   for (int s = 0; s < TG_RULES__COUNT; s++)
     if (k->memo[s].cap) memset(k->memo[s].to, 0, k->memo[s].cap * sizeof *k->memo[s].to);
   j->trace = tg_new(&j->env, trace, 1);
+  j->fired_n = 0;
 }
 
 const tg_fired *tg_trace_end(tg_job *j, uint32_t *n) {
   trace *t = j->trace;
   j->trace = NULL;
-  *n = t ? t->fired.n : 0;
+  *n = t ? j->fired_n : 0;
   return t ? t->fired.data : NULL;
 }
 
@@ -234,12 +236,19 @@ static const tg_uop *with_normal_sources(tg_job *j, tg_rule_set set, const tg_uo
   return v;
 }
 
+static void fire(tg_job *j, const char *rule, const tg_uop *before, const tg_uop *after) {
+  trace *t = j->trace;
+  if (!t) return;
+  t->fired.n = j->fired_n;
+  tg_push(&j->env, &t->fired, ((tg_fired){rule, before, after}));
+  j->fired_n = t->fired.n;
+}
+
 static void note(tg_job *j, tg_rewrite_frame *f, const char *rule, const tg_uop *before, const tg_uop *after) {
   tg_known *k = j->known;
-  trace *t = j->trace;
   tg_push(&j->env, &k->log, ((tg_rewrite_log){rule, before, f->log}));
   f->log = k->log.n;
-  if (t) tg_push(&j->env, &t->fired, ((tg_fired){rule, before, after}));
+  fire(j, rule, before, after);
   if (before->type == TG_VOID && tg_get_pos(j, before).line) tg_set_pos(j, after, tg_get_pos(j, before));
   if (++f->steps > BUDGET) report_cycle(j, f, NULL);
 }
@@ -297,9 +306,8 @@ const tg_uop *tg_rewrite(tg_job *j, const tg_rules *r, tg_rule_set set, const tg
 }
 
 const tg_uop *tg_rewrite_one(tg_job *j, const tg_rules *r, tg_rule_set set, const tg_uop *u) {
-  trace *t = j->trace;
   const char *rule;
   const tg_uop *w = r ? tg_rules_apply(j, r, set, u, &rule) : NULL;
-  if (w && t) tg_push(&j->env, &t->fired, ((tg_fired){rule, u, w}));
+  if (w) fire(j, rule, u, w);
   return w;
 }
