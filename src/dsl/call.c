@@ -400,7 +400,8 @@ static TG_APART tg_expr parse_fold(tg_parser *p, tg_token t) {
     FAIL(p, &p->tok, "fold(op, vector): op is add, mul, max, min, and, or; not %s", tg_token_text(p, &p->tok));
   tg_next(p);
   tg_expect(p, ',', "','");
-  if (!p->b->raw) FAIL(p, &t, "fold is of a vector, and schedules make those: write a reduction, such as sum(k : 8, x[k])");
+  if (!p->b->raw)
+    FAIL(p, &t, "fold is of a vector, and schedules make those: write a reduction, such as sum(k : 8, x[k])");
   tg_expr e = tg_parse_expression(p);
   close_call(p, &t, 2, 2);
   const tg_uop *u = tg_settle_alone(p, &e);

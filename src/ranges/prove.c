@@ -293,7 +293,8 @@ static void check_width(prover *p, const tg_uop *u, const tg_uop *statement) {
     if (v->type != TG_INDEX || !wraps_alike(v)) continue;
     tg_bounds b = tg_bounds_of(j, v);
     if (b.lo >= -most && b.hi <= most) continue;
-    const tg_uop *below = tg_op2(j, TG_OP_LE, v, tg_index(j, most)), *above = tg_op2(j, TG_OP_LE, tg_index(j, -most), v);
+    const tg_uop *below = tg_op2(j, TG_OP_LE, v, tg_index(j, most));
+    const tg_uop *above = tg_op2(j, TG_OP_LE, tg_index(j, -most), v);
     tg_polys_reset(p->polys);
     tg_poly_of(p->polys, v);
     add_loop_facts(p);
