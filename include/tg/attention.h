@@ -47,6 +47,7 @@
 #define TG_ATTENTION_H
 #include "tg/device.h"
 #include "tg/exec.h"
+#include "tg/program.h"
 #include "tg/tune.h"
 #ifdef __cplusplus
 extern "C" {
@@ -184,6 +185,16 @@ static inline size_t tg_attention_workspace(const tg_attention *attention, const
 TG_API tg_status tg_attention_run_sized(const tg_attention *, const tg_attention_call *, size_t call_bytes);
 static inline tg_status tg_attention_run(const tg_attention *attention, const tg_attention_call *call) {
   return tg_attention_run_sized(attention, call, sizeof *call);
+}
+
+/* Puts the call into a program (tg/program.h) as a step, checked as for a run. Workspace, exec, threads and queue of
+ * the call are 0: the program brings them. Starts and lengths are read now. TG_EINVAL: also, a plan of another device
+ * than the program's, or with backward = 1, which is not recorded. The plan must live until the program is freed. */
+TG_API tg_status tg_attention_put_sized(tg_program *, const tg_attention *, const tg_attention_call *,
+                                        size_t call_bytes);
+static inline tg_status tg_attention_put(tg_program *program, const tg_attention *attention,
+                                         const tg_attention_call *call) {
+  return tg_attention_put_sized(program, attention, call, sizeof *call);
 }
 
 /* Which blocks of keys a mask_mod or a mask of bools leaves to the queries of this call, for tg_attention_call.blocks:

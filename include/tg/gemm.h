@@ -45,6 +45,7 @@
 #define TG_GEMM_H
 #include "tg/device.h"
 #include "tg/exec.h"
+#include "tg/program.h"
 #include "tg/tune.h"
 #ifdef __cplusplus
 extern "C" {
@@ -191,6 +192,14 @@ static inline size_t tg_gemm_workspace(const tg_gemm *gemm, const tg_gemm_call *
 TG_API tg_status tg_gemm_run_sized(const tg_gemm *, const tg_gemm_call *, size_t call_bytes);
 static inline tg_status tg_gemm_run(const tg_gemm *gemm, const tg_gemm_call *call) {
   return tg_gemm_run_sized(gemm, call, sizeof *call);
+}
+
+/* Puts the call into a program (tg/program.h) as a step, checked as for a run. Workspace, exec, threads and queue of
+ * the call are 0: the program brings them. On the CPU *alpha and *beta are read now. TG_EINVAL: also, lists, groups, or
+ * a plan of another device than the program's. The plan must live until the program is freed. */
+TG_API tg_status tg_gemm_put_sized(tg_program *, const tg_gemm *, const tg_gemm_call *, size_t call_bytes);
+static inline tg_status tg_gemm_put(tg_program *program, const tg_gemm *gemm, const tg_gemm_call *call) {
+  return tg_gemm_put_sized(program, gemm, call, sizeof *call);
 }
 
 /* Chooses one packing of a matrix B for all these descriptors that use it. Their n and k are fixed; n, k and the type

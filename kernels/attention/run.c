@@ -2,7 +2,9 @@
  * Runs a call of a plan: gives its runs of kernels to the threads. Takes no lock, allocates nothing, and cannot fail
  * once the checks are passed. */
 #include <math.h>
+#include "api/program.h"
 #include "attention/call.h"
+#include "devices/team.h"
 
 typedef tg_attention_work work;
 typedef tg_attention_sequence sequence;
@@ -301,6 +303,79 @@ tg_status tg_attention_run_sized(const tg_attention *a, const tg_attention_call 
   if (a->problem.backward) return tg_attention_run_backward(&r);
   tg_attention_areas at = tg_attention_count(&r);
   return r.runs ? run_in(&r, at, NULL) : TG_OK;
+}
+
+/* ---- in a program ---- */
+
+static tg_status run_put(const void *plan, void *call, const tg_program_where *w) {
+  tg_attention_call *c = call;
+  c->exec = w->exec, c->queue = w->queue;
+  c->workspace = w->workspace, c->workspace_bytes = w->workspace_bytes;
+  return tg_attention_run(plan, c);
+}
+
+/* What the call reads and writes. out has room for TENSORS + 1. */
+static uint32_t find_accesses(const work *r, size_t blocks, tg_program_access *out) {
+  uint32_t n = 0;
+  for (uint32_t t = 0; t < OF_ARG + r->a->problem.arguments_n; t++) {
+    const tg_kit_tensor *x = &r->of[t];
+    if (t == OF_MASK && !r->a->problem.mask) continue;
+    bool result = t == OF_O || t == OF_LSE;
+    out[n++] = (tg_program_access){x->at, (size_t)x->bytes, x->size, !result, result};
+  }
+  out[n++] = (tg_program_access){(uintptr_t)r->call->blocks, r->call->blocks ? blocks : 0, 1, true, false};
+  return n;
+}
+
+tg_status tg_attention_put_sized(tg_program *program, const tg_attention *a, const tg_attention_call *given,
+                                 size_t call_bytes) {
+#define AT(field) (uint16_t)offsetof(tg_attention_call, field)
+  enum { FIXED = 8, POINTERS = FIXED + TG_ATTENTION_ARGS };
+  tg_attention_call c = {0}, copy;
+  tg_program_access accesses[TENSORS + 1];
+  work r;
+  if (!a || !program) return TG_EINVAL;
+  if (!given) return wrong(a, "no call is given");
+  if (a->problem.backward)
+    return wrong(a, "tg_attention_put: a plan with backward = 1 is run by tg_attention_run alone");
+  tg_kit_read_struct(&c, sizeof c, given, call_bytes);
+  if (c.queue || c.exec || c.workspace || c.threads)
+    return wrong(a, "tg_attention_put: the program brings workspace, threads and queue: exec, threads, workspace and "
+                    "queue of the call are 0");
+  const int32_t *lists[] = {c.query_starts, c.key_starts, c.key_lengths};
+  for (uint32_t i = 0; i < TG_COUNT(lists); i++)
+    if (lists[i] && tg_program_stands_for(program, lists[i]))
+      return wrong(a, "tg_attention_put: starts and lengths are read now, and cannot be memory of the program");
+  tg_exec exec = {.threads = (int)tg_program_threads(program), .parallel_for = tg_team_for};
+  c.exec = &exec;
+  tg_status s = tg_attention_read_sizes(&r, a, &c, sizeof c, &copy);
+  if (s == TG_OK) s = tg_attention_read_operands(&r);
+  if (s == TG_OK && a->plan.device) s = check_grid(&r);
+  if (s != TG_OK) return s;
+  bool device = a->plan.device != NULL;
+  size_t workspace = device ? 0 : tg_attention_workspace(a, &c), blocks = device ? 0 : tg_attention_blocks_bytes(a, &c);
+  c.exec = NULL;
+  uint16_t pointers[POINTERS] = {AT(q), AT(k), AT(v), AT(o), AT(lse), AT(slopes), AT(mask), AT(blocks)};
+  for (uint32_t i = 0; i < TG_ATTENTION_ARGS; i++) pointers[FIXED + i] = (uint16_t)(AT(arg) + i * sizeof c.arg[0]);
+  size_t starts = (size_t)(r.batch + 1) * sizeof(int32_t);
+  const struct tg_program_copy copies[] = {{AT(query_starts), c.query_starts, starts},
+                                           {AT(key_starts), c.key_starts, starts},
+                                           {AT(key_lengths), c.key_lengths, starts - sizeof(int32_t)}};
+  return tg_program_add(program, &(tg_program_operation){.name = "tg_attention_put",
+                                                         .context = a->plan.context,
+                                                         .device = a->plan.device,
+                                                         .plan = a,
+                                                         .call = &c,
+                                                         .call_bytes = sizeof c,
+                                                         .pointers = pointers,
+                                                         .pointers_n = POINTERS,
+                                                         .copies = copies,
+                                                         .copies_n = TG_COUNT(copies),
+                                                         .accesses = accesses,
+                                                         .accesses_n = find_accesses(&r, blocks, accesses),
+                                                         .workspace = workspace,
+                                                         .run = run_put});
+#undef AT
 }
 
 tg_status tg_attention_blocks_sized(const tg_attention *a, const tg_attention_call *call, size_t call_bytes,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Runs a call of a plan: checks every field, picks the kernel for its sizes, gathers its operands, and gives the tasks
  * to the threads. Takes no lock, allocates nothing, and cannot fail once the checks are passed. */
+#include "api/program.h"
+#include "devices/team.h"
 #include "gemm/plan.h"
 #include "kit/operands.h"
 
@@ -443,23 +445,124 @@ static tg_status put_all(run *r) {
   return tg_kit_puts_end(&g->plan, &r->puts);
 }
 
+/* Reads all of a call. Of no rows or no columns (m or n 0) no more is looked at. */
+static tg_status read_call(run *r, const tg_gemm *g, const tg_gemm_call *call) {
+  r->g = g, r->call = call;
+  tg_status s = read_sizes(r);
+  if (s != TG_OK || !r->m || !r->n) return s;
+  if ((s = read_scalars(r)) != TG_OK || (s = read_operands(r)) != TG_OK || (s = read_groups(r)) != TG_OK ||
+      (s = read_arguments(r)) != TG_OK)
+    return s;
+  r->value[GEMM_M] = r->m, r->value[GEMM_N] = r->n, r->value[GEMM_K] = r->k;
+  return TG_OK;
+}
+
 tg_status tg_gemm_run_sized(const tg_gemm *g, const tg_gemm_call *call, size_t call_bytes) {
   tg_gemm_call copy;
+  run r;
   if (!g) return TG_EINVAL;
   if (!call) return wrong(g, "no call is given");
   call = tg_kit_whole_struct(&copy, sizeof copy, call, call_bytes);
-  run r;
-  r.g = g, r.call = call;
-  tg_status s = read_sizes(&r);
+  tg_status s = read_call(&r, g, call);
   if (s != TG_OK || !r.m || !r.n) return s;
-  if ((s = read_scalars(&r)) != TG_OK || (s = read_operands(&r)) != TG_OK || (s = read_groups(&r)) != TG_OK ||
-      (s = read_arguments(&r)) != TG_OK)
-    return s;
-  r.value[GEMM_M] = r.m, r.value[GEMM_N] = r.n, r.value[GEMM_K] = r.k;
   if (g->plan.device) return put_all(&r);
   if (call->queue) return wrong(g, "tg_gemm_call.queue is given, and the plan is for the CPU: tg_gemm_desc.device");
   r.exec = tg_kit_exec_of(&g->plan, call->exec, call->threads);
   size_t needed = tg_kit_needed(&g->plan, r.exec.threads, r.batch > 1);
   return tg_kit_run_in(&g->plan, call_name, needed, call->workspace, call->workspace_bytes, r.exec.threads, run_all,
                        &r);
+}
+
+/* ---- in a program ---- */
+
+static tg_status run_put(const void *plan, void *call, const tg_program_where *w) {
+  tg_gemm_call *c = call;
+  c->exec = w->exec, c->queue = w->queue;
+  c->workspace = w->workspace, c->workspace_bytes = w->workspace_bytes;
+  return tg_gemm_run(plan, c);
+}
+
+static int64_t argument_elements(const run *r, uint32_t a) {
+  switch (r->g->problem.argument[a].per) {
+    case TG_PER_ROW: return r->m;
+    case TG_PER_COLUMN: return r->n;
+    case TG_PER_ELEMENT: return (r->m - 1) * r->value[GEMM_ARG_LD + a] + r->n;
+    default: return 1;
+  }
+}
+
+static tg_program_access reads(const void *at, int64_t elements, tg_type t) {
+  uint32_t size = (uint32_t)tg_type_bytes(t);
+  return (tg_program_access){(uintptr_t)at, (size_t)elements * size, size, true, false};
+}
+
+/* What the call reads and writes. out has room for ACCESSES. */
+enum { ACCESSES = 7 + TG_GEMM_ARGS };
+static uint32_t find_accesses(const run *r, tg_program_access *out) {
+  const tg_gemm_problem *p = &r->g->problem;
+  const tg_gemm_call *c = r->call;
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < 3; i++)
+    if (i == 2 || !r->nothing)
+      out[n++] = (tg_program_access){(uintptr_t)r->operand[i], (size_t)r->of[i].bytes, r->at[i].size,
+                                     i < 2 || r->update, i == 2};
+  int64_t groups = !p->bits ? 0 : p->group ? (r->k + p->group - 1) / p->group : 1,
+          lines = p->group_major == TG_COLUMN_MAJOR ? r->n : groups,
+          each = p->group_major == TG_COLUMN_MAJOR ? groups : r->n;
+  int64_t of_groups = groups && !r->nothing ? (lines - 1) * r->value[GEMM_GROUP_LD] + each : 0;
+  if (of_groups) out[n++] = reads(c->b_scale, of_groups, p->scale);
+  if (of_groups && p->zero) out[n++] = reads(c->b_zero, of_groups, p->zero);
+  if (r->g->plan.device && c->alpha) out[n++] = reads(c->alpha, 1, p->acc);
+  if (r->g->plan.device && c->beta) out[n++] = reads(c->beta, 1, p->acc);
+  for (uint32_t a = 0; a < p->arguments_n; a++)
+    out[n++] = reads(c->arg[a], argument_elements(r, a), p->argument[a].type);
+  return n;
+}
+
+tg_status tg_gemm_put_sized(tg_program *program, const tg_gemm *g, const tg_gemm_call *given, size_t call_bytes) {
+#define AT(field) (uint16_t)offsetof(tg_gemm_call, field)
+  enum { SCALARS = 5, POINTERS = SCALARS + 2 + TG_GEMM_ARGS };
+  tg_gemm_call c = {0};
+  tg_program_access accesses[ACCESSES];
+  run r;
+  if (!g || !program) return TG_EINVAL;
+  if (!given) return wrong(g, "no call is given");
+  tg_kit_read_struct(&c, sizeof c, given, call_bytes);
+  bool device = g->plan.device != NULL;
+  if (c.a_list || c.b_list || c.c_list || c.group_m)
+    return wrong(g, "tg_gemm_put: a program has no lists of products, and no groups: put them one by one");
+  if (!device && ((c.alpha && tg_program_stands_for(program, c.alpha)) ||
+                  (c.beta && tg_program_stands_for(program, c.beta))))
+    return wrong(g, "tg_gemm_put: alpha and beta are read now, and cannot be memory of the program");
+  if (c.queue || c.exec || c.workspace || c.threads)
+    return wrong(g, "tg_gemm_put: the program brings workspace, threads and queue: exec, threads, workspace and queue "
+                    "of the call are 0");
+  tg_status s = read_call(&r, g, &c);
+  if (s != TG_OK || !r.m || !r.n) return s;
+  uint16_t pointers[POINTERS] = {AT(a), AT(b), AT(c), AT(b_scale), AT(b_zero)};
+  for (uint32_t a = 0; a < TG_GEMM_ARGS; a++) pointers[SCALARS + a] = (uint16_t)(AT(arg) + a * sizeof c.arg[0]);
+  pointers[POINTERS - 2] = AT(alpha), pointers[POINTERS - 1] = AT(beta);
+  size_t of_acc = (size_t)tg_type_bytes(g->problem.acc);
+  const struct tg_program_copy copies[] = {{AT(batch_strides), c.batch_strides, 3 * sizeof *c.batch_strides},
+                                           {AT(alpha), c.alpha, of_acc},
+                                           {AT(beta), c.beta, of_acc}};
+  tg_exec exec = {.threads = (int)tg_program_threads(program), .parallel_for = tg_team_for};
+  c.exec = &exec;
+  size_t workspace = device ? 0 : tg_gemm_workspace(g, &c);
+  c.exec = NULL;
+  return tg_program_add(program, &(tg_program_operation){.name = "tg_gemm_put",
+                                                         .context = g->plan.context,
+                                                         .device = g->plan.device,
+                                                         .plan = g,
+                                                         .call = &c,
+                                                         .call_bytes = sizeof c,
+                                                         .pointers = pointers,
+                                                         .pointers_n = device ? POINTERS : POINTERS - 2,
+                                                         .copies = copies,
+                                                         .copies_n = device ? 1 : TG_COUNT(copies),
+                                                         .accesses = accesses,
+                                                         .accesses_n = find_accesses(&r, accesses),
+                                                         .workspace = workspace,
+                                                         .run = run_put});
+#undef AT
 }

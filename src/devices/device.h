@@ -154,6 +154,13 @@ static inline tg_status tg_device_call(tg_device_kernel *k, const tg_work *w) { 
   return k->driver->launch(k->device->queue, k, w, NULL, 0);
 }
 
+/* On the host's CPU: 2 to TG_TOGETHER launches that do not depend on each other, as one. All kernels are single: one
+ * phase, and no memory that its tasks share. Threads, workspace and parallel_for are those of the first work, with
+ * `threads` times the largest info.workspace of the kernels as its workspace. Takes no lock, and cannot fail. */
+enum { TG_TOGETHER = 16 };
+bool tg_device_is_single(const tg_device_kernel *);
+void tg_device_call_together(tg_device_kernel *const *, const tg_work *, uint32_t n);
+
 /* ---- device.c: kernels and their launches ---- */
 
 /* Bytes of workspace that the caller of a launch on `threads` threads must provide; 0: the device uses none. */

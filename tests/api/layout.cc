@@ -6,6 +6,7 @@
 #include "tg/device.h"
 #include "tg/dsl.h"
 #include "tg/gemm.h"
+#include "tg/program.h"
 
 #define SIZE(T, n) static_assert(sizeof(T) == (n), #T " has another size: fields are only ever appended");
 #define AT(T, field, n) static_assert(offsetof(T, field) == (n), #T "." #field " has moved");

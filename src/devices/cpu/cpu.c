@@ -228,7 +228,8 @@ typedef struct {
   uint32_t threads;
   bool unaligned;
   slot **workspace;            /* by number of the worker */
-  char *given;                 /* or the caller's workspace: one part for each worker */
+  char *given;                 /* or the caller's workspace: one part of `each` bytes for each worker */
+  size_t each;
   atomic_bool failed;
   /* tasks: of the phase; shares: into how many contiguous parts they are divided; 0: each task is handed out alone */
   int64_t tasks, shares;
@@ -238,7 +239,7 @@ typedef struct {
 static void pool_task(void *arg, int64_t i, uint32_t worker) {
   run *r = arg;
   r->entry(r->buffers, r->params,
-           r->given ? r->given + worker * r->k->head.info.workspace : r->workspace[worker]->memory, i);
+           r->given ? r->given + worker * r->each : r->workspace[worker]->memory, i);
 }
 
 /* Runs what is handed out: a task, or a share of the tasks. */
@@ -265,15 +266,19 @@ static void caller_task(void *arg, int64_t i) {
   give(r->k, s, &own, r->k->head.info.workspace);
 }
 
-static void run_phase(void *arg, uint32_t p) {
-  run *r = arg;
+static int64_t open_phase(run *r, uint32_t p) {
   int64_t n = tg_code_tasks(r->k->head.code, p, r->buffers, r->params);
   r->entry = tg_code_entry(r->k->head.code, p, r->unaligned);
   r->tasks = n;
   r->shares =
       p < 64 && r->k->head.info.in_shares >> p & 1 && r->threads > 1 && n > (int64_t)r->threads ? r->threads : 0;
+  return n;
+}
+
+static void run_phase(void *arg, uint32_t p) {
+  run *r = arg;
+  int64_t n = open_phase(r, p);
   if (n > 1 && r->given && r->parallel_for) {
-    r->tasks = n;
     atomic_store_explicit(&r->next, 0, memory_order_relaxed);
     r->parallel_for(r->parallel_user, n < (int64_t)r->threads ? n : (int64_t)r->threads, team_task, r);
   } else if (n > 1 && r->parallel_for) r->parallel_for(r->parallel_user, n, caller_task, r);
@@ -306,6 +311,12 @@ static bool run_with_workspaces(run *r) {
   return n == threads;
 }
 
+static bool is_unaligned(const tg_device_kernel *k, const tg_work *w) {
+  for (uint64_t left = k->info.aligned; left; left &= left - 1)
+    if ((uintptr_t)w->buffers[__builtin_ctzll(left)] % ALIGN) return true;
+  return false;
+}
+
 static tg_status launch(tg_queue *q, tg_device_kernel *head, const tg_work *w, char *message, size_t n) {
   (void)q;
   cpu_kernel *k = (cpu_kernel *)head;
@@ -316,9 +327,9 @@ static tg_status launch(tg_queue *q, tg_device_kernel *head, const tg_work *w, c
            .buffers = w->buffers,
            .params = w->params,
            .threads = w->threads,
-           .given = w->workspace};
-  for (uint64_t left = head->info.aligned; left; left &= left - 1)
-    if ((uintptr_t)w->buffers[__builtin_ctzll(left)] % ALIGN) r.unaligned = true;
+           .given = w->workspace,
+           .each = head->info.workspace,
+           .unaligned = is_unaligned(head, w)};
   if (w->workspace) {
     w->buffers[k->signature.buffers_n] = w->workspace + w->threads * head->info.workspace;
     tg_code_walk(head->code, w->buffers, w->params, run_phase, &r);
@@ -331,6 +342,48 @@ static tg_status launch(tg_queue *q, tg_device_kernel *head, const tg_work *w, c
   give(k, shared, &own, head->info.shared);
   if (s == TG_ENOMEM) snprintf(message, n, "out of memory for the workspace of a launch");
   return s;
+}
+
+/* ---- several launches as one ---- */
+
+/* What is handed out of all of them counts through: launch i has the numbers from end[i - 1] to end[i] - 1. */
+typedef struct { run *r; int64_t end[TG_TOGETHER]; uint32_t n; atomic_llong next; } together;
+
+static void take_any(void *arg, int64_t worker) {
+  together *t = arg;
+  uint32_t at = 0;
+  for (int64_t i; (i = atomic_fetch_add_explicit(&t->next, 1, memory_order_relaxed)) < t->end[t->n - 1];) {
+    while (i >= t->end[at]) at++;
+    deal(&t->r[at], i - (at ? t->end[at - 1] : 0), (uint32_t)worker);
+  }
+}
+
+bool tg_device_is_single(const tg_device_kernel *k) {
+  return k->code && k->info.phases == 1 && !k->info.loops && !k->info.shared;
+}
+
+void tg_device_call_together(tg_device_kernel *const *k, const tg_work *w, uint32_t n) {
+  run r[TG_TOGETHER];
+  together t = {.r = r, .n = n};
+  size_t each = 0;
+  int64_t all = 0;
+  uint32_t threads = w->threads;
+  for (uint32_t i = 0; i < n; i++) each = k[i]->info.workspace > each ? k[i]->info.workspace : each;
+  for (uint32_t i = 0; i < n; i++) {
+    r[i] = (run){.k = (cpu_kernel *)k[i],
+                 .buffers = w[i].buffers,
+                 .params = w[i].params,
+                 .threads = threads,
+                 .given = w->workspace,
+                 .each = each,
+                 .unaligned = is_unaligned(k[i], &w[i])};
+    w[i].buffers[k[i]->signature->buffers_n] = NULL;
+    int64_t tasks = open_phase(&r[i], 0);
+    t.end[i] = all += r[i].shares ? r[i].shares : tasks > 0 ? tasks : 0;
+  }
+  if (all < (int64_t)threads) threads = (uint32_t)all;
+  if (threads > 1 && w->parallel_for) w->parallel_for(w->parallel_user, threads, take_any, &t);
+  else if (all) take_any(&t, 0);
 }
 
 const tg_driver tg_driver_cpu = {.name = "cpu",

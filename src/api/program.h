@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT
+ * Programs (tg/program.h): how steps are kept, and how operations (products, attention) add theirs. */
+#ifndef TG_API_PROGRAM_H
+#define TG_API_PROGRAM_H
+#include "api/api.h"
+#include "tg/program.h"
+
+/* Memory that a step reads or writes. align: of its elements, in bytes */
+typedef struct tg_program_access { uintptr_t at; size_t bytes; uint32_t align; bool read, written; } tg_program_access;
+
+/* Where an operation runs: with these threads and this memory, or put on the queue. */
+typedef struct tg_program_where {
+  const tg_exec *exec;
+  void *workspace;
+  size_t workspace_bytes;
+  tg_queue *queue;             /* NULL: on the host's CPU */
+} tg_program_where;
+
+/* A call of an operation as a step. Everything is copied. */
+typedef struct tg_program_operation {
+  const char *name;            /* of the function that puts it, for messages */
+  tg_context *context;
+  tg_device *device;           /* NULL: the host's CPU */
+  const void *plan;
+  const void *call;            /* the operation's struct, with addresses as they were recorded */
+  size_t call_bytes;           /* at most TG_PROGRAM_CALL */
+  /* offsets of the pointers in it which each run sets to that run's memory; those that are NULL stay so */
+  const uint16_t *pointers;
+  uint32_t pointers_n, copies_n, accesses_n;
+  /* arrays of the caller's that the call points to, at these offsets */
+  const struct tg_program_copy { uint16_t offset; const void *data; size_t bytes; } *copies;
+  const tg_program_access *accesses;
+  size_t workspace;            /* that it needs on tg_program_threads() threads of a tg_exec */
+  tg_status (*run)(const void *plan, void *call, const tg_program_where *);
+} tg_program_operation;
+enum { TG_PROGRAM_CALL = 2048 };
+
+uint32_t tg_program_threads(const tg_program *);
+/* Does the address stand for memory of the program, so that nothing can be read there? */
+bool tg_program_stands_for(const tg_program *, const void *);
+tg_status tg_program_add(tg_program *, const tg_program_operation *);
+
+/* ---- within src/api ---- */
+
+/* An argument or a temporary. at: the address that stands for it, with `reserved` bytes of no memory */
+typedef struct tg_program_memory {
+  const char *name;
+  char *at;
+  size_t bytes, reserved;
+  bool argument, written;      /* written: by a step so far */
+  uint32_t number;             /* of the argument */
+  uint32_t align;              /* of the largest elements in it */
+  uint32_t first, last;        /* groups that use it; first above last: none does */
+  size_t offset;               /* of a temporary, in the planned memory */
+} tg_program_memory;
+
+/* A pointer of a step. of: TG_FIXED: the address `value`; TG_PLANNED: that offset in the planned memory; else in the
+ * argument of - TG_GIVEN. field: its offset in the call; of a kernel: unused */
+enum { TG_FIXED, TG_PLANNED, TG_GIVEN };
+typedef struct tg_program_pointer { uint32_t of, field; uintptr_t value; } tg_program_pointer;
+
+typedef struct tg_program_step {
+  struct tg_program_step *next;
+  uint32_t group;
+  tg_kernel *kernel;           /* NULL: an operation */
+  const void *plan;
+  tg_status (*run)(const void *plan, void *call, const tg_program_where *);
+  const char *call;
+  size_t call_bytes, workspace;
+  tg_program_pointer *pointers;   /* of a kernel: its buffers */
+  size_t *bytes;                  /* of a kernel's buffers */
+  int64_t *params;
+  tg_program_access *accesses;
+  uint32_t pointers_n, params_n, accesses_n;
+} tg_program_step;
+
+typedef struct tg_program_block { struct tg_program_block *next; size_t bytes; } tg_program_block;
+
+struct tg_program {
+  tg_context *context;
+  tg_device *device;
+  uint32_t threads;
+  bool ended, host;
+  tg_program_block *blocks;    /* all that it has allocated */
+  tg_program_memory *memory;
+  tg_program_step *first, **last;
+  tg_program_access *fixed;    /* memory of the caller's that steps use */
+  uint32_t memory_n, memory_cap, arguments_n, steps_n, groups_n, fixed_n;
+  size_t all, live, planned, scratch;
+  _Atomic(char *) spare;       /* a workspace that no run uses; CPU only */
+  /* on a device: the graph, recorded by the first run with its arguments */
+  pthread_mutex_t lock;
+  tg_queue *queue;
+  tg_graph *graph;
+  void *area;
+  tg_argument *recorded;
+};
+
+void *tg_program_take(tg_program *, size_t bytes);   /* zeroed; NULL, with a message */
+/* The argument or temporary that the address is in; NULL: none. */
+tg_program_memory *tg_program_memory_of(const tg_program *, uintptr_t at);
+/* program_plan.c: groups of steps, when each temporary lives, and where it lies. */
+tg_status tg_program_plan(tg_program *);
+#endif
