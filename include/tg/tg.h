@@ -211,7 +211,9 @@ typedef struct tg_launch {
   uint32_t params_n;
   /* 0 or 1: only the calling thread; n: at most n threads of the context's pool, the caller's included; -1: all */
   int threads;
-  tg_parallel_for *parallel_for;   /* if not NULL, runs the tasks in place of the pool */
+  /* if not NULL, runs the tasks in place of the pool. If it returns when not each of them has ended once, the launch
+   * runs no further phase and fails with TG_EINVAL: what it writes is then incomplete */
+  tg_parallel_for *parallel_for;
   void *parallel_user;
   /* tg_kernel_workspace bytes of the caller's, aligned to 64: then the launch allocates nothing, and parallel_for is
    * called with at most `threads` tasks (0: one), which divide the work among themselves. On another device than the

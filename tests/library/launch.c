@@ -284,6 +284,46 @@ static void odd_calls(void) {
   CHECK(!strcmp(tg_status_name((tg_status)99), "unknown status") && tg_error_message(NULL)[0], "asked for nothing");
 }
 
+/* ---- threads of the caller's that do not run all tasks ---- */
+
+typedef struct { int64_t skip, twice, called; } dealing;
+
+static void deal(void *user, int64_t n, void (*task)(void *, int64_t), void *argument) {
+  dealing *d = user;
+  d->called = n;
+  for (int64_t i = 0; i < n - d->skip; i++) task(argument, i);
+  for (int64_t i = 0; i < d->twice; i++) task(argument, i);
+}
+
+static void left_out(void) {
+  static float x[64], y[64];
+  _Alignas(64) static char memory[1 << 16];
+  tg_kernel *k = compile("kernel doubled() { in(x, f32, [64]); out(y, f32, [64]); range(i, 64, thread) y[i] = x[i] * 2 + 1; }");
+  const tg_argument a[] = {{x, sizeof x}, {y, sizeof y}};
+  dealing d = {0, 0, 0};
+  tg_launch l = {.buffers = a, .buffers_n = 2, .parallel_for = deal, .parallel_user = &d};
+  accept(k, &l);
+  CHECK(d.called > 2 && y[63] == 1, "%d tasks, %g", (int)d.called, (double)y[63]);
+  int64_t tasks = d.called;
+  char text[64];
+  for (d.skip = 1; d.skip <= tasks; d.skip += tasks / 2) {
+    snprintf(text, sizeof text, "when %d of %d tasks had ended", (int)(tasks - d.skip), (int)tasks);
+    refuse(k, &l, text);
+  }
+  d.skip = 0, d.twice = 1;
+  snprintf(text, sizeof text, "when %d of %d tasks had ended", (int)tasks + 1, (int)tasks);
+  refuse(k, &l, text);
+  /* with a workspace tasks take work from one another: some of them are enough, none is not */
+  l.workspace = memory, l.workspace_bytes = sizeof memory, l.threads = 2;
+  CHECK(tg_kernel_workspace(k, 2) <= sizeof memory, "%zu bytes", tg_kernel_workspace(k, 2));
+  accept(k, &l);
+  d.twice = 0, d.skip = 1;
+  accept(k, &l);
+  d.skip = 2;
+  refuse(k, &l, "when 0 of");
+  tg_kernel_free(k);
+}
+
 int main(void) {
   CHECK(tg_context_create(&(tg_context_options){.target = test_target(), .threads = 3}, &context) == TG_OK, "a context");
   buffers();
@@ -296,6 +336,7 @@ int main(void) {
   huge();
   two_contexts();
   odd_calls();
+  left_out();
   tg_context_free(context);
   return TEST_END();
 }

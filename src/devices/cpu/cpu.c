@@ -234,6 +234,10 @@ typedef struct {
   /* tasks: of the phase; shares: into how many contiguous parts they are divided; 0: each task is handed out alone */
   int64_t tasks, shares;
   atomic_llong next;
+  /* of the caller's parallel_for: tasks of the phase that have ended; and the phase of which fewer ended than it has,
+   * behind which nothing is run; missed 0: all did */
+  atomic_llong ended;
+  int64_t missed, of;
 } run;
 
 static void pool_task(void *arg, int64_t i, uint32_t worker) {
@@ -255,7 +259,10 @@ static void deal(void *arg, int64_t i, uint32_t worker) {
 static void team_task(void *arg, int64_t worker) {
   run *r = arg;
   int64_t n = r->shares ? r->shares : r->tasks;
-  for (int64_t i; (i = atomic_fetch_add_explicit(&r->next, 1, memory_order_relaxed)) < n;) deal(r, i, (uint32_t)worker);
+  for (int64_t i; (i = atomic_fetch_add_explicit(&r->next, 1, memory_order_relaxed)) < n;) {
+    deal(r, i, (uint32_t)worker);
+    atomic_fetch_add_explicit(&r->ended, 1, memory_order_relaxed);
+  }
 }
 
 static void caller_task(void *arg, int64_t i) {
@@ -264,6 +271,15 @@ static void caller_task(void *arg, int64_t i) {
   if (!s) atomic_store(&r->failed, true);
   else r->entry(r->buffers, r->params, s->memory, i);
   give(r->k, s, &own, r->k->head.info.workspace);
+  atomic_fetch_add_explicit(&r->ended, 1, memory_order_relaxed);
+}
+
+/* Calls the caller's function, and looks whether all of `units` have ended. */
+static void by_caller(run *r, int64_t n, void (*task)(void *, int64_t), int64_t units) {
+  atomic_store_explicit(&r->ended, 0, memory_order_relaxed);
+  r->parallel_for(r->parallel_user, n, task, r);
+  int64_t ended = atomic_load_explicit(&r->ended, memory_order_relaxed);
+  if (ended != units) r->missed = units - ended, r->of = units;
 }
 
 static int64_t open_phase(run *r, uint32_t p) {
@@ -277,11 +293,12 @@ static int64_t open_phase(run *r, uint32_t p) {
 
 static void run_phase(void *arg, uint32_t p) {
   run *r = arg;
+  if (r->missed) return;
   int64_t n = open_phase(r, p);
   if (n > 1 && r->given && r->parallel_for) {
     atomic_store_explicit(&r->next, 0, memory_order_relaxed);
-    r->parallel_for(r->parallel_user, n < (int64_t)r->threads ? n : (int64_t)r->threads, team_task, r);
-  } else if (n > 1 && r->parallel_for) r->parallel_for(r->parallel_user, n, caller_task, r);
+    by_caller(r, n < (int64_t)r->threads ? n : (int64_t)r->threads, team_task, r->shares ? r->shares : n);
+  } else if (n > 1 && r->parallel_for) by_caller(r, n, caller_task, n);
   else if (n > 1 && r->threads > 1)
     tg_pool_run(r->k->head.device->pool, r->threads, r->shares ? r->shares : n, deal, r);
   else
@@ -317,6 +334,13 @@ static bool is_unaligned(const tg_device_kernel *k, const tg_work *w) {
   return false;
 }
 
+static tg_status missed(const run *r, char *message, size_t n) {
+  if (!r->missed) return TG_OK;
+  snprintf(message, n, "parallel_for returned when %lld of %lld tasks had ended: the results are incomplete",
+           (long long)(r->of - r->missed), (long long)r->of);
+  return TG_EINVAL;
+}
+
 static tg_status launch(tg_queue *q, tg_device_kernel *head, const tg_work *w, char *message, size_t n) {
   (void)q;
   cpu_kernel *k = (cpu_kernel *)head;
@@ -333,7 +357,7 @@ static tg_status launch(tg_queue *q, tg_device_kernel *head, const tg_work *w, c
   if (w->workspace) {
     w->buffers[k->signature.buffers_n] = w->workspace + w->threads * head->info.workspace;
     tg_code_walk(head->code, w->buffers, w->params, run_phase, &r);
-    return s;
+    return missed(&r, message, n);
   }
   slot own, *shared = NULL;
   if (head->info.shared && !(shared = take(k, k->shared, &own, head->info.shared))) s = TG_ENOMEM;
@@ -341,7 +365,7 @@ static tg_status launch(tg_queue *q, tg_device_kernel *head, const tg_work *w, c
   if (s == TG_OK && (!run_with_workspaces(&r) || atomic_load(&r.failed))) s = TG_ENOMEM;
   give(k, shared, &own, head->info.shared);
   if (s == TG_ENOMEM) snprintf(message, n, "out of memory for the workspace of a launch");
-  return s;
+  return s == TG_OK ? missed(&r, message, n) : s;
 }
 
 /* ---- several launches as one ---- */
