@@ -45,9 +45,10 @@ static void wrong_fields(tg_context *ctx) {
   REFUSE("tg_attention_desc.v: type", SIZES, .v = TG_I8);
   REFUSE("tg_attention_desc.o: type", SIZES, .o = TG_I32);
   REFUSE("tg_attention_desc.causal: 3", SIZES, .causal = 3);
-  REFUSE("lse, base2 and alibi are 0 or 1", SIZES, .lse = 2);
-  REFUSE("lse, base2 and alibi are 0 or 1", SIZES, .base2 = 2);
-  REFUSE("lse, base2 and alibi are 0 or 1", SIZES, .alibi = 255);
+  REFUSE("lse, base2, alibi and backward are 0 or 1", SIZES, .lse = 2);
+  REFUSE("lse, base2, alibi and backward are 0 or 1", SIZES, .base2 = 2);
+  REFUSE("lse, base2, alibi and backward are 0 or 1", SIZES, .alibi = 255);
+  REFUSE("lse, base2, alibi and backward are 0 or 1", SIZES, .backward = 2);
   REFUSE("tg_attention_desc.window: -1", SIZES, .window = -1);
   REFUSE("tg_attention_desc.window: 1099511627776", SIZES, .window = (int64_t)1 << 40);
   static const float no_number = NAN, endless = INFINITY;
