@@ -324,14 +324,18 @@ static double count(run_state *r, double median) {
   return s == TG_OK ? n : 0;
 }
 
+uint32_t tool_threads(const tool_args *a) {
+  long cores = sysconf(_SC_NPROCESSORS_ONLN);
+  int threads = a->threads;
+  if (threads < 0 || threads > cores) threads = cores > 0 ? (int)cores : 1;
+  return threads > 0 ? (uint32_t)threads : 1;
+}
+
 /* As the launches were: on as many threads. */
 static int put_cost(run_state *r, double seconds) {
-  long cores = sysconf(_SC_NPROCESSORS_ONLN);
-  int threads = r->args->threads;
-  if (threads < 0 || threads > cores) threads = cores > 0 ? (int)cores : 1;
   tool_cost c = {.file = r->args->file,
                  .program = &r->program,
-                 .threads = threads > 0 ? (uint32_t)threads : 1,
+                 .threads = tool_threads(r->args),
                  .report = r->args->cost,
                  .seconds = seconds,
                  .counted = r->args->counters ? &r->counters : NULL};

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "api/api.h"
 #include "trace.h"
 #include "tune_plot.h"
 
@@ -16,7 +17,8 @@ static const char usage[] =
     "with the lines that\n"
     "the pass changed and the rules that fired in it; the schedule as nested tiles; where the time goes by the cost "
     "model, line by line,\n"
-    "beside the time measured; and the machine code. FILE may be a C file: tg show --help\n"
+    "beside the time measured; how each access moves through memory; and the machine code. FILE may be a C file: tg "
+    "show --help\n"
     "\n"
     "  -o FILE    the page\n"
     "  --seconds  how long it is measured, 0.2 if not given; below 0: not at all. It is not measured for another "
@@ -38,12 +40,6 @@ static void take_stage(void *user, const char *name, const char *text) {
   *s = (trace_stage){.name = strdup(name), .text = strndup(text, n), .rules = strdup(text + n)};
   if (s->name && s->text && s->rules) t->n++;
   else free(s->name), free(s->text), free(s->rules);
-}
-
-static void take_cost(void *user, const char *name, const char *text) {
-  trace *t = user;
-  (void)name;
-  t->cost = strdup(text);
 }
 
 static void complain(void *user, const char *message) {
@@ -76,6 +72,7 @@ static int put_page(FILE *to, const trace *t) {
   trace_stages(to, t);
   trace_tiles(to, t);
   trace_cost(to, t);
+  trace_accesses(to, t);
   trace_code(to, t);
   if (t->args->journal) {
     fputs("<section id=\"search\"><h2>Candidates of the search</h2>\n<div class=\"wide\" tabindex=\"0\">\n", to);
@@ -109,6 +106,7 @@ static int write_page(const trace *t) {
 
 static int look(tg_context *c, tool_program *p, trace *t) {
   const tool_args *a = t->args;
+  t->target = tg_target_asked(c, &p->options);
   p->options.flags |= TG_COMPILE_SHOW_RULES;
   tg_status st = tg_show_text(c, a->file, p->text, &p->options, NULL, take_stage, t);
   if (st) {
@@ -117,7 +115,8 @@ static int look(tg_context *c, tool_program *p, trace *t) {
   }
   p->options.flags &= ~(unsigned)TG_COMPILE_SHOW_RULES;
   /* the model is of CPUs: for another target the page has no cost, and says so */
-  if (tg_show_text(c, a->file, p->text, &p->options, "cost", take_cost, t)) free(t->cost), t->cost = NULL;
+  if (!tg_target_is_device(t->target))
+    t->cost = tool_cost_report(c, &(tool_cost){.file = a->file, .program = p, .threads = tool_threads(a)}, &t->model);
   if (!a->target && a->seconds >= 0 && !open_range(a)) t->seconds = tool_time(a, p, c);
   return write_page(t);
 }

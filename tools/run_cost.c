@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * tg run --time --cost, --counters: where the time goes as the cost model sees it, beside what was measured. */
+#define _GNU_SOURCE
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include "compile/price.h"
 #include "counters.h"
 #include "tool.h"
@@ -11,6 +14,7 @@ typedef struct {
   tg_context *context;
   tg_cost cost;
   double line;                 /* bytes */
+  char *kept;                  /* the report, for tool_cost_report */
 } pricing;
 
 static void price(void *arg) {
@@ -21,6 +25,7 @@ static void price(void *arg) {
   const char *text = tg_cost_text(j, p->context, p->work.source, NULL, p->asked->threads, &p->cost);
   p->line = tg_target_asked(p->context, p->work.source->options)->machine.line;
   if (p->asked->report) fputs(text, stdout);
+  else p->kept = strdup(text);
 }
 
 static tg_status price_source(void *user, const tg_kernel_source *s, bool tuned, const char *near_miss) {
@@ -60,13 +65,23 @@ static void put_counters(const pricing *p) {
   }
 }
 
+char *tool_cost_report(tg_context *c, const tool_cost *asked, double *seconds) {
+  pricing p = {.asked = asked, .context = c};
+  tg_kernel_source s = {.file = asked->file, .text = asked->program->text, .options = &asked->program->options};
+  bool wrong = tg_with_choice(c, &s, NULL, 0, price_source, &p) != TG_OK;
+  if (wrong) free(p.kept), p.kept = NULL;
+  *seconds = p.cost.seconds;
+  return p.kept;
+}
+
 int tool_run_cost(tg_context *c, const tool_cost *asked) {
   pricing p = {.asked = asked, .context = c};
   tg_kernel_source s = {.file = asked->file, .text = asked->program->text, .options = &asked->program->options};
   if (tg_with_choice(c, &s, NULL, 0, price_source, &p)) {
     fprintf(stderr, "%s\n", tg_error_message(c));
-    return TOOL_WRONG;
+    return free(p.kept), TOOL_WRONG;
   }
+  free(p.kept);
   double hertz = p.cost.seconds > 0 ? p.cost.cycles / p.cost.seconds : 0;
   printf("%-16s %12.4g us\n", "the model", p.cost.seconds * 1e6);
   if (hertz > 0)

@@ -81,6 +81,7 @@ int tool_show_sketch(const tool_args *a);
 /* cmd_run.c: seconds of a launch here, on the data that tg run makes up, measured for a->seconds. 0: it could not be
  * measured, and stderr says why. */
 double tool_time(const tool_args *a, const tool_program *p, tg_context *c);
+uint32_t tool_threads(const tool_args *a);   /* of a launch: no more than there are cores */
 
 /* run_cost.c: prints where the time of a kernel goes by the cost model (report), beside the time that a launch took,
  * and what the processor counted in `launches` of them (counted, NULL: nothing), a launch. */
@@ -93,4 +94,6 @@ typedef struct {
   const struct counters *counted;
 } tool_cost;
 int tool_run_cost(tg_context *c, const tool_cost *asked);   /* an exit code */
+/* The model's report, malloc'd, and its time; NULL: it has none, and tg_error_message says why. */
+char *tool_cost_report(tg_context *c, const tool_cost *asked, double *seconds);
 #endif

@@ -3,6 +3,7 @@
 #ifndef TG_TRACE_H
 #define TG_TRACE_H
 #include <stdio.h>
+#include "target/target.h"
 #include "tool.h"
 
 enum { TRACE_STAGES = 32, TRACE_SHOWN = 60000 /* bytes of one stage on the page */ };
@@ -15,7 +16,8 @@ typedef struct {
   int n;
   char *cost;                  /* the report of the cost model; NULL: it has none for this target */
   const tool_args *args;
-  double seconds;              /* measured; 0: not */
+  const tg_target *target;
+  double seconds, model;       /* measured, 0: not; the model's, on as many threads */
 } trace;
 
 /* n bytes, with what HTML would read as its own written as entities. */
@@ -27,5 +29,6 @@ void trace_stages(FILE *to, const trace *t);
 void trace_cost(FILE *to, const trace *t);
 void trace_code(FILE *to, const trace *t);
 void trace_tiles(FILE *to, const trace *t);
+void trace_accesses(FILE *to, const trace *t);
 void trace_foot(FILE *to);
 #endif

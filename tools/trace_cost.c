@@ -43,21 +43,42 @@ static void put_row(FILE *to, const char *text, size_t n, const loop_cost *r) {
   fputs("</pre></td></tr>\n", to);
 }
 
-/* Lines between loops stand in one row: what they cost is their loop's. */
+/* The loop whose lines begin or go on behind this one: a loop that begins takes the next row of the report, one that
+ * ends leaves its lines to the one around it, whose costs stand at its beginning. */
+typedef struct { int next, n, depth; bool loop[LOOPS]; } place;
+
+/* Whether a new row begins: at this line (-1), behind it (1), or not (0). */
+static int step(place *w, const loop_cost *l, const char *word, size_t length) {
+  bool opens = length && word[length - 1] == '{', loop = false;
+  if (opens && w->next < w->n && !strncmp(word, "range(", 6)) {
+    size_t name_n = strlen(l[w->next].name);
+    loop = !strncmp(word + 6, l[w->next].name, name_n) && word[6 + name_n] == ',';
+  }
+  if (opens && w->depth < LOOPS) w->loop[w->depth++] = loop;
+  if (loop) return w->next++, -1;
+  return *word == '}' && w->depth && w->loop[--w->depth] ? 1 : 0;
+}
+
 static void put_program(FILE *to, const char *text, const loop_cost *l, int n) {
-  int next = n && !strcmp(l[0].name, "(all)") ? 1 : 0;
+  static place w;
+  w = (place){.next = n && !strcmp(l[0].name, "(all)") ? 1 : 0, .n = n};
   const char *end = text + strlen(text), *from = text, *p = text;
   if (end - text > TRACE_SHOWN) end = text + TRACE_SHOWN;
   fputs("<table><tr><th class=\"n\">part</th><th class=\"n\">runs</th><th class=\"n\">cycles a run</th><th>busiest</th>"
         "<th>the program after the last pass</th></tr>\n", to);
-  const loop_cost *of = n && next ? &l[0] : NULL;
-  for (; p < end; p += strcspn(p, "\n"), p += *p == '\n') {
+  const loop_cost *of = w.next ? &l[0] : NULL;
+  while (p < end) {
     const char *word = p + strspn(p, " ");
-    size_t name_n = next < n ? strlen(l[next].name) : 0;
-    if (next == n || strncmp(word, "range(", 6) || strncmp(word + 6, l[next].name, name_n) || word[6 + name_n] != ',')
-      continue;
-    if (p > from) put_row(to, from, (size_t)(p - from - 1), of);
-    of = &l[next++], from = p;
+    size_t length = strcspn(word, "\n");
+    int row = step(&w, l, word, length);
+    if (row < 0) {
+      if (p > from) put_row(to, from, (size_t)(p - from - 1), of);
+      of = &l[w.next - 1], from = p;
+    }
+    p = word + length;
+    if (row > 0) put_row(to, from, (size_t)(p - from), of), of = NULL;
+    p += *p == '\n';
+    if (row > 0) from = p;
   }
   if (end > from) put_row(to, from, (size_t)(end - from), of);
   fputs("</table>\n", to);
@@ -70,11 +91,12 @@ void trace_cost(FILE *to, const trace *t) {
   fputs("<section id=\"cost\"><h2>Cost</h2>\n", to);
   if (!t->cost) fputs("<p>The cost model is of CPUs; it has nothing to say of this target.</p>\n", to);
   else {
-    double model = strtod(t->cost, NULL);
-    if (t->seconds > 0 && model > 0)
-      fprintf(to, "<table><tr><th>the model, with all of the target's threads</th><td class=\"n\">%.4g us</td></tr><tr>"
-                  "<th>measured, on %d thread%s</th><td class=\"n\">%.4g us</td></tr></table>\n",
-              model, t->args->threads, t->args->threads == 1 ? "" : "s", t->seconds * 1e6);
+    fprintf(to, "<table><tr><th>the model, %u thread%s</th><td class=\"n\">%.4g us</td></tr>",
+            tool_threads(t->args), tool_threads(t->args) == 1 ? "" : "s", t->model * 1e6);
+    if (t->seconds > 0 && t->model > 0)
+      fprintf(to, "<tr><th>measured</th><td class=\"n\">%.4g us, %.3g times the model's</td></tr>", t->seconds * 1e6,
+              t->seconds / t->model);
+    fputs("</table>\n", to);
     if (linear) put_program(to, linear->text, l, read_loops(t->cost, l));
     fputs("<details><summary>The whole report</summary><pre class=\"wide\" tabindex=\"0\">", to);
     trace_text(to, t->cost, strlen(t->cost));

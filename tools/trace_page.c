@@ -24,9 +24,9 @@ static const char style[] =
     "font-size:.85rem}.tile>span{font-weight:600}.tile code{display:block;font-size:.8rem;white-space:pre-wrap}\n"
     ".k-thread,.k-global{border-color:#3a6fd0}.k-local,.k-warp{border-color:#7a4fc0}.k-lane{border-color:#1f9a55}"
     ".k-upcast,.k-unroll{border-color:#c98a1a}.k-reduce{border-color:#c0455a}\n"
-    "table{border-collapse:collapse;font-size:.85rem}td,th{padding:.15rem .6rem;text-align:left;"
+    "table{border-collapse:collapse;font-size:.85rem}td,th{vertical-align:top;padding:.15rem .6rem;text-align:left;"
     "border-bottom:1px solid var(--line)}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}\n"
-    "summary{cursor:pointer}svg text{fill:var(--ink)}svg.own text{fill:inherit}.note{font-size:.85rem}\n";
+    "summary{cursor:pointer}.note{font-size:.85rem}\n";
 
 /* Without it the page reads as well: the buttons only move the row. */
 static const char script[] =
@@ -78,7 +78,7 @@ void trace_head(FILE *to, const trace *t) {
   fputs("</h1>\n", to);
   put_times(to, t);
   fputs("<nav><a href=\"#stages\">Stages</a> <a href=\"#tiles\">Tiles</a> <a href=\"#cost\">Cost</a> "
-        "<a href=\"#code\">Machine code</a>", to);
+        "<a href=\"#accesses\">Accesses</a> <a href=\"#code\">Machine code</a>", to);
   if (a->journal) fputs(" <a href=\"#search\">Search</a>", to);
   fputs("</nav>\n", to);
 }

@@ -47,7 +47,7 @@ page() {   # name, arguments of tg trace
   for s in author prove raise schedule reduce distribute fma expand place functions types coalesce index linear llvm asm object; do
     grep -q "id=\"stage-$s\"" "$t/$name.html" && ok || wrong "$name: no stage $s"
   done
-  for s in stages tiles cost code; do grep -q "<section id=\"$s\">" "$t/$name.html" && ok || wrong "$name: no section $s"; done
+  for s in stages tiles cost accesses code; do grep -q "<section id=\"$s\">" "$t/$name.html" && ok || wrong "$name: no section $s"; done
   awk -f "$t/parse.awk" "$t/$name.html" > "$t/out" && ok || wrong "$name: $(cat "$t/out")"
   grep -q 'rewrites by' "$t/$name.html" && ok || wrong "$name: no rules"
   grep -q 'class="tile k-lane"' "$t/$name.html" && ok || wrong "$name: no tile of lanes"
@@ -59,6 +59,8 @@ page() {   # name, arguments of tg trace
 page matmul examples/matmul.tg M=64 N=64 K=64
 grep -q 'Measured: <strong>[0-9.]* us' "$t/matmul.html" && ok || wrong "matmul is not measured"
 grep -q 'linear-gradient(90deg,var(--old) [1-9]' "$t/matmul.html" && ok || wrong "no loop has a part of the cost"
+for w in 'contiguous, 1 on' 'the same data again' 'strided, 256 on'; do grep -q "$w" "$t/matmul.html" && ok || wrong "no access is $w"; done
+grep -q "times the model's" "$t/matmul.html" && ok || wrong "the model's time does not stand beside the time measured"
 page attention tests/corpus/attention_flash.tg
 grep -q 'Not measured' "$t/attention.html" && ok || wrong "attention: measured with sizes that are open"
 
@@ -67,6 +69,13 @@ cp examples/matmul.tg "$t/<img onerror>&.tg"
 "$b/tg" trace "$t/<img onerror>&.tg" M=8 N=8 K=8 --seconds -1 -o "$t/name.html" > "$t/out" 2>&1 && ok || wrong "$(cat "$t/out")"
 grep -q '<img' "$t/name.html" && wrong "a name is a tag" || ok
 awk -f "$t/parse.awk" "$t/name.html" > "$t/out" && ok || wrong "name: $(cat "$t/out")"
+
+# a search's journal: two candidates timed, one that was wrong
+printf '{"event":"time","kernel":"<b>","outcome":"ok","seconds":%s}\n' 2e-6 1e-6 > "$t/journal"; echo '{"event":"build","outcome":"died"}' >> "$t/journal"
+"$b/tg" trace examples/matmul.tg M=8 N=8 K=8 --seconds -1 --journal "$t/journal" -o "$t/search.html" > "$t/out" 2>&1 && [ "$(grep -c '<circle' "$t/search.html")" = 2 ] && ok || wrong "journal: $(cat "$t/out")"
+grep -qi 'http' "$t/search.html" && wrong "journal: asks for something" || ok
+awk -f "$t/parse.awk" "$t/search.html" > "$t/out" && ok || wrong "journal: $(cat "$t/out")"
+"$b/tg" trace examples/matmul.tg M=8 N=8 K=8 --seconds -1 --journal "$t/none" -o "$t/none.html" > "$t/out" 2>&1; [ $? = 1 ] && [ ! -e "$t/none.html" ] && ok || wrong "a journal that is not there: $(cat "$t/out")"
 
 "$b/tg" trace examples/matmul.tg M=8 N=8 K=8 --seconds -1 -o "$t/nowhere/x.html" > "$t/out" 2>&1; [ $? = 1 ] && grep -q 'nowhere/x.html: No such file' "$t/out" && ok || wrong "a folder that is not there: $(cat "$t/out")"
 "$b/tg" trace examples/matmul.tg > "$t/out" 2>&1; [ $? = 2 ] && ok || wrong "without -o: $(cat "$t/out")"
