@@ -24,6 +24,10 @@ for source in examples/*.c examples/*.cc; do
   [ "${source%.cc}" = "$source" ] || [ ! -f "${source%.cc}.c" ] || program=${program}_cc   # beside a C program of that name
   try "$source" "$build/examples/$program"
 done
+# On each of the other devices that can be used, if there are any.
+for device in $("$build/tg" devices | grep -v 'cannot be used' | sed -n 's/^\([a-z]*:[0-9]*\) .*/\1/p'); do
+  try "examples/offload.c $device" "$build/examples/offload" "$device" 2
+done
 for program in examples/*.tg; do
   # The interpreter takes 100 ns for a term: a line "// check: M=60 N=70" in the file names sizes that it can do.
   sizes=$(sed -n 's|^// check: ||p' "$program")
