@@ -49,14 +49,15 @@ static const struct {
      "are installed, each at its best entry point. --expect: parts of the machine's best that peers must come near to, "
      "or the case is void.\n"
      "--tuned: with the choices that tg tune gemm --shapes left there\n"},
-    {"attention", NULL, bench_attention, " [--vs NAME[=FILE],..] [--shapes FILE] [--tuned DIR] [--cache DIR]",
+    {"attention", NULL, bench_attention,
+     " [--backward] [--vs NAME[=FILE],..] [--shapes FILE] [--tuned DIR] [--cache DIR]",
      "prefill and decode of a list of shapes (tests/bench/attention/shapes.txt) against torch, onnxruntime, onednn, "
      "ggml and the unfused path\n"
      "over a BLAS: those of --vs, or all that are installed, each at its best entry point. FILE: of torch and "
      "onnxruntime the Python that has it,\n"
      "of ggml the folder of its libraries. Variants against the plain operation, what a call costs, the memory it "
      "takes. --tuned: with the choices\n"
-     "that tg tune attention left there\n"},
+     "that tg tune attention left there. --backward: gradients of the prefills instead, against torch\n"},
     {"engine", NULL, bench_engine, " [--cache DIR]",
      "what engines use of tg/gemm.h: an epilogue against a pass behind the product, one plan for any number of rows, "
      "one packing, strides, long\n"

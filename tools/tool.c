@@ -195,6 +195,7 @@ bool tool_parse(int argc, char **argv, tool_args *a, const char *usage) {
       {.name = "--rows", .flag = &a->rows},
       {.name = "--save", .flag = &a->save},
       {.name = "--explain", .flag = &a->explain},
+      {.name = "--backward", .flag = &a->backward},
       {.name = "--help", .flag = &a->help},
       {.name = "-h", .flag = &a->help},
       {.name = "--rules", .flag = &a->rules},

@@ -30,6 +30,7 @@ typedef struct {
   const char *device;             /* its name, as in tg_device_named; NULL: the CPU */
   const char *journal, *tuned, *csv, *sweep, *with, *sketch, *plot, *object, *header;
   bool check, time, json, help, rules, diff, update, knobs, resume, rows, causal, cost, counters, save, explain;
+  bool backward;
   int threads, candidates, seed, beam, workers;
   double seconds, budget;
 } tool_args;

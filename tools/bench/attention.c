@@ -70,6 +70,11 @@ void attention_count(attention_bench *b, const char *name, const char *unit, dou
 
 /* ---- tg ---- */
 
+/* O, or with --backward gradients. */
+static bool right(const attention_case *c, const void *x, tg_type type) {
+  return c->d_o ? attention_gradients_right(c, x, type) : attention_right(c, x, type);
+}
+
 bool attention_own_run(void *user) {
   attention_own *o = user;
   const attention_case *c = o->c;
@@ -78,6 +83,27 @@ bool attention_own_run(void *user) {
     if (tg_attention_run(o->plan, &o->call)) return false;
   }
   return true;
+}
+
+static bool planned_and_run(attention_bench *b, const tg_attention_desc *d, const char *name, attention_own *o) {
+  tg_context *ctx = b->ctx[d->threads];
+  if (tg_attention_plan(ctx, d, &o->plan)) return attention_wrong(b, name, tg_error_message(ctx));
+  o->call.workspace_bytes = tg_attention_workspace(o->plan, &o->call);
+  o->call.workspace = o->workspace = tool_pages(o->call.workspace_bytes + 64);
+  return attention_own_run(o) || attention_wrong(b, name, tg_error_message(ctx));
+}
+
+/* From the forward run that o holds. */
+static bool gradients_of(attention_bench *b, tg_attention_desc *d, const char *name, attention_own *o) {
+  const attention_case *c = o->c;
+  char *at = c->gradients;
+  tg_attention_free(o->plan), free(o->workspace);
+  o->plan = NULL, o->workspace = NULL;
+  d->backward = 1;
+  o->call.d_o = c->d_o;
+  o->call.d_q = at, o->call.d_k = at + c->q_bytes, o->call.d_v = at + c->q_bytes + c->kv_bytes;
+  memset(at, 0xff, c->q_bytes + 2 * c->kv_bytes);
+  return planned_and_run(b, d, name, o) && (right(c, at, c->of.type) || attention_wrong(b, name, "tg: wrong result"));
 }
 
 bool attention_own_open(attention_bench *b, const attention_case *c, int threads, const char *name, attention_own *o) {
@@ -92,6 +118,7 @@ bool attention_own_open(attention_bench *b, const attention_case *c, int threads
                          .keys = {s->keys, 0},
                          .window = s->window,
                          .soft_cap = s->soft_cap,
+                         .lse = c->d_o != NULL,
                          .threads = threads};
   if (s->documents) {
     d.mask_mod = "document_q == document_k";
@@ -99,16 +126,13 @@ bool attention_own_open(attention_bench *b, const attention_case *c, int threads
     d.arg[1].name = "document_k", d.arg[1].type = TG_I32, d.arg[1].per = TG_PER_KEY;
   }
   *o = (attention_own){.of = b, .c = c};
-  if (tg_attention_plan(b->ctx[threads], &d, &o->plan))
-    return attention_wrong(b, name, tg_error_message(b->ctx[threads]));
-  o->call = (tg_attention_call){.batch = s->batch, .q = c->q, .k = c->k, .v = c->v, .o = c->o, .slopes = c->slopes};
-  if (!s->alibi) o->call.slopes = NULL;
+  o->call = (tg_attention_call){.batch = s->batch, .q = c->q, .k = c->k, .v = c->v, .o = c->o, .lse = c->lse};
+  if (s->alibi) o->call.slopes = c->slopes;
   if (s->documents) o->call.arg[0] = o->call.arg[1] = c->document;
-  o->call.workspace_bytes = tg_attention_workspace(o->plan, &o->call);
-  o->call.workspace = o->workspace = tool_pages(o->call.workspace_bytes + 64);
   attention_poison(c);
-  if (!attention_own_run(o)) return attention_wrong(b, name, tg_error_message(b->ctx[threads]));
-  return attention_right(c, c->o, s->type) || attention_wrong(b, name, "tg: wrong result");
+  if (!planned_and_run(b, &d, name, o)) return false;
+  if (!attention_right(c, c->o, s->type)) return attention_wrong(b, name, "tg: wrong result");
+  return !c->d_o || gradients_of(b, &d, name, o);
 }
 
 void attention_own_close(attention_own *o) {
@@ -126,12 +150,13 @@ static bool run_peer(void *user) { return timed_peer(user, 1) >= 0; }
 static bool best_entry(attention_bench *b, attention_peer *p, const attention_case *c, const char *name) {
   double best = INFINITY;
   int chosen = -1;
+  if (p->here && c->d_o && !p->gradients) return snprintf(p->about, sizeof p->about, "no gradients"), false;
   if (!p->here || !p->open(p, c)) return false;
   for (int e = 0; e < p->entries; e++) {
     char what[256];
     if (!p->use(p, e)) continue;
-    memset(c->result, 0xff, c->q_bytes / (c->of.type == TG_F32 ? 4 : 2) * 4);
-    if (!p->result(p) || !attention_right(c, c->result, TG_F32)) {
+    memset(c->result, 0xff, c->results * sizeof *c->result);
+    if (!p->result(p) || !right(c, c->result, TG_F32)) {
       snprintf(what, sizeof what, "%s, %s: wrong result", p->name, p->entry[e]);
       attention_wrong(b, name, what);
       continue;
@@ -174,7 +199,7 @@ static double against_peers(attention_bench *b, attention_own *own, const char *
     bench_ratio r;
     if (!best_entry(b, p, c, name)) {
       if (p->here && !b->args->json) printf("      %-12s not this case: %s\n", p->name, p->about);
-      if (p->here) p->close(p);
+      if (p->here && p->of == c) p->close(p);
       continue;
     }
     bench_contest duel = {.side = {{attention_own_run, own}, {run_peer, p}},
@@ -234,14 +259,18 @@ static void scaling(attention_bench *b, attention_own *two, const char *name) {
   attention_own_close(&one);
 }
 
+/* O or, with --backward, gradients. */
 static void prefill_case(attention_bench *b, const attention_shape *s, int threads, const char *name) {
   attention_case c;
   attention_own own = {0};
   bench_ratio self[ATTENTION_PEERS + 1];
   int n = 0;
   char tally[80];
-  double flops = attention_flops(s);
+  bool backward = b->args->backward;
+  const char *what = backward ? "gradients" : "prefill";
+  double flops = attention_flops(s) * (backward ? 2.5 : 1);   /* five products, not two */
   if (!attention_case_open(s, threads, 1, &c)) return (void)(b->result = TOOL_BROKEN);
+  if (backward) attention_case_gradients(&c);
   if (attention_own_open(b, &c, threads, name, &own)) {
     if (!b->args->json) printf("  %s\n", name);
     double least = against_peers(b, &own, name, flops, 0, self, &n);
@@ -253,14 +282,15 @@ static void prefill_case(attention_bench *b, const attention_shape *s, int threa
       printf("      %-12s %8.1f GFLOP/s  %5.1f %% of FMA peak%s\n", "tg", rate, 100 * share, tuned ? "   (tuned)" : "");
     else attention_figure(b, name, tuned ? "tuned" : "", rate, "GFLOP/s", NULL),
         attention_figure(b, name, "", share, "ratio", "FMA peak");
-    snprintf(tally, sizeof tally, "prefill, %s, of the best of torch and onnxruntime",
-             threads > 1 ? "2 threads" : "1 thread");
-    attention_count(b, tally, "times", least, threads > 1 ? 0 : 1.2, threads > 1 ? 0 : 1.0);
-    snprintf(tally, sizeof tally, "prefill, %s, %s, head %d, T >= 1024", threads > 1 ? "2 threads" : "1 thread",
+    snprintf(tally, sizeof tally, "%s, %s, of the best of %s", what,
+             threads > 1 ? "2 threads" : "1 thread", backward ? "torch" : "torch and onnxruntime");
+    bool barred = threads == 1 && !backward;
+    attention_count(b, tally, "times", least, barred ? 1.2 : 0, barred ? 1.0 : 0);
+    snprintf(tally, sizeof tally, "%s, %s, %s, head %d, T >= 1024", what, threads > 1 ? "2 threads" : "1 thread",
              s->causal ? "causal" : "full", s->head);
     if (s->queries >= 1024)
-      attention_count(b, tally, "of FMA peak", share, 0, threads > 1 ? 0 : bar_of_share(b, s));
-    if (threads == 2 && s->queries >= 2048) scaling(b, &own, name);
+      attention_count(b, tally, "of FMA peak", share, 0, barred ? bar_of_share(b, s) : 0);
+    if (threads == 2 && s->queries >= 2048 && !backward) scaling(b, &own, name);
   }
   attention_own_close(&own);
   attention_case_close(&c);
@@ -432,7 +462,8 @@ int bench_attention(const tool_args *a) {
   signal(SIGPIPE, SIG_IGN);   /* a peer's process may end */
   setvbuf(stdout, NULL, _IOLBF, 0);   /* a run takes long: its lines are shown as they come */
   describe_machine(&b);
-  if ((b.peers = attention_peers_open(b.peer, a->vs)) < 0) return free(shapes), TOOL_USAGE;
+  b.peers = attention_peers_open(b.peer, a->backward && !a->vs ? "torch" : a->vs);
+  if (b.peers < 0) return free(shapes), TOOL_USAGE;
   describe_peers(&b);
   for (int threads = 1; threads <= b.threads; threads++)
     if (tg_context_create(&(tg_context_options){.threads = threads, .cache = a->cache, .tuned = a->tuned},
@@ -441,13 +472,15 @@ int bench_attention(const tool_args *a) {
   for (int i = 0; i < n; i++)
     for (int threads = 1; threads <= b.threads; threads++) {
       char name[128];
+      if (shapes[i].queries == 1 && a->backward) continue;
+      if (a->backward) snprintf(shapes[i].class_of, sizeof shapes[i].class_of, "gradients");
       case_name(&shapes[i], threads, name, sizeof name);
       if (!attention_wants(&b, name)) continue;
       if (shapes[i].queries == 1) decode_case(&b, &shapes[i], threads, name);
       else prefill_case(&b, &shapes[i], threads, name);
     }
   free(shapes);
-  attention_variants(&b), attention_launch(&b), attention_memory(&b);
+  if (!a->backward) attention_variants(&b), attention_launch(&b), attention_memory(&b);
   report_tallies(&b);
   attention_peers_leave(b.peer, b.peers);
   for (int threads = 1; threads <= b.threads; threads++) tg_context_free(b.ctx[threads]);

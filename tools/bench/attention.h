@@ -33,22 +33,31 @@ typedef struct attention_case {
   void *q, *k, *v, *o;
   float *slopes;
   int32_t *document;           /* of a token */
-  float *result;               /* of a peer, as O */
+  float *result;               /* of a peer, as O; or as gradients */
+  size_t q_elements, results;  /* of Q; of what is computed: O, or gradients */
+  /* of gradients, else NULL: dO, the LSE of the forward run, and dQ, dK, dV one behind the other */
+  void *d_o, *gradients;
+  float *lse;
   double *want;                /* rows that are checked */
 } attention_case;
 /* copies 0: as many as make K and V four times the last level of cache. False, and a line on stderr: no memory. */
 bool attention_case_open(const attention_shape *, int threads, int copies, attention_case *);
+void attention_case_gradients(attention_case *);    /* the case is of gradients */
 void attention_case_close(attention_case *);
 double attention_element(tg_type, const void *x, size_t i);
 void attention_poison(const attention_case *);      /* O */
 /* Is this O, of that type, right? Rows here and there are compared with plain C in f64, and none of O may be NaN. */
 bool attention_right(const attention_case *, const void *o, tg_type type);
+/* Are these dQ, dK, dV, one behind the other? c->o and c->lse hold a result that is right. */
+bool attention_gradients_right(const attention_case *c, const void *all, tg_type type);
+typedef struct attention_row { int64_t b, h, i; } attention_row;
+attention_row attention_row_checked(const attention_shape *, int n);   /* n below ATTENTION_ROWS_CHECKED */
 
 enum { ATTENTION_PEERS = 5, ATTENTION_ENTRIES = 6 };
 typedef struct attention_peer attention_peer;
 struct attention_peer {
   const char *name;
-  bool here;
+  bool here, gradients;        /* gradients: it computes them, too */
   char about[512];             /* its version; why it is not here, or why it does not compute a case */
   char entry[ATTENTION_ENTRIES][96];
   int entries;
@@ -61,7 +70,7 @@ struct attention_peer {
   int used;
   void *library, *other;       /* a library's handles */
   void *state[16];
-  char *memory;                /* shared with the process: Q, K, V and O in f32 */
+  char *memory;                /* shared with the process: Q, K, V, of gradients dO, and results in f32 */
   size_t memory_bytes;
   int shared;                  /* its descriptor */
   pid_t process;               /* of a peer in a process of its own, and pipes to and from it */

@@ -123,17 +123,15 @@ static void fill(tg_type t, void *x, size_t n, uint32_t seed) {
 
 /* ---- what rows must be ---- */
 
-typedef struct { int64_t b, h, i; } row;
-
 /* The first, the last, and others here and there. */
-static row row_of(const attention_shape *s, int n) {
+attention_row attention_row_checked(const attention_shape *s, int n) {
   uint64_t all = (uint64_t)s->batch * (uint64_t)s->heads * (uint64_t)s->queries,
            which = n == 1 ? all - 1 : (uint64_t)n * 0x9E3779B97F4A7C15u % all;
   int64_t i = (int64_t)which;
-  return (row){i / s->queries / s->heads, i / s->queries % s->heads, i % s->queries};
+  return (attention_row){i / s->queries / s->heads, i / s->queries % s->heads, i % s->queries};
 }
 
-static void reference(const attention_case *c, row r, double *weight, double *out) {
+static void reference(const attention_case *c, attention_row r, double *weight, double *out) {
   const attention_shape *s = &c->of;
   size_t d = (size_t)s->head, kv = (size_t)(r.b * s->kv_heads + r.h / (s->heads / s->kv_heads)) * (size_t)s->keys,
          q = ((size_t)(r.b * s->heads + r.h) * (size_t)s->queries + (size_t)r.i) * d;
@@ -165,7 +163,7 @@ bool attention_right(const attention_case *c, const void *o, tg_type type) {
   for (size_t i = 0; i < all; i++)
     if (isnan(attention_element(type, o, i))) return false;
   for (int n = 0; n < ATTENTION_ROWS_CHECKED; n++) {
-    row r = row_of(s, n);
+    attention_row r = attention_row_checked(s, n);
     size_t from = ((size_t)(r.b * s->heads + r.h) * (size_t)s->queries + (size_t)r.i) * d;
     for (size_t e = 0; e < d; e++)
       if (!(fabs(attention_element(type, o, from + e) - c->want[(size_t)n * d + e]) <= allowed)) return false;
@@ -187,6 +185,7 @@ bool attention_case_open(const attention_shape *s, int threads, int copies, atte
   size_t size = size_of(s->type), q = (size_t)s->batch * (size_t)s->heads * (size_t)s->queries * (size_t)s->head,
          kv = (size_t)s->batch * (size_t)s->kv_heads * (size_t)s->keys * (size_t)s->head;
   *c = (attention_case){.of = *s, .threads = threads, .q_bytes = q * size, .kv_bytes = kv * size};
+  c->q_elements = c->results = q;
   c->copies = copies ? copies : (int)((4 * last_level() + 2 * c->kv_bytes - 1) / (2 * c->kv_bytes));
   c->q = tool_pages(c->q_bytes), c->o = tool_pages(c->q_bytes);
   c->k = tool_pages(c->kv_bytes * (size_t)c->copies), c->v = tool_pages(c->kv_bytes * (size_t)c->copies);
@@ -206,14 +205,24 @@ bool attention_case_open(const attention_shape *s, int threads, int copies, atte
   for (int64_t i = 0; good && i < s->keys && s->documents; i++)
     c->document[i] = (int32_t)(i / ((s->keys + s->documents - 1) / s->documents));
   for (int n = 0; good && n < ATTENTION_ROWS_CHECKED; n++)
-    reference(c, row_of(s, n), weight, c->want + (size_t)n * (size_t)s->head);
+    reference(c, attention_row_checked(s, n), weight, c->want + (size_t)n * (size_t)s->head);
   free(weight);
   if (!good) attention_case_close(c);
   return good;
 }
 
+void attention_case_gradients(attention_case *c) {
+  size_t size = size_of(c->of.type);
+  c->results = c->q_elements + 2 * c->kv_bytes / size;
+  free(c->result);
+  c->result = tool_pages(c->results * sizeof(float));
+  c->gradients = tool_pages(c->results * size), c->d_o = tool_pages(c->q_bytes);
+  c->lse = tool_pages(c->q_elements / (size_t)c->of.head * sizeof(float));
+  fill(c->of.type, c->d_o, c->q_elements, 4);
+}
+
 void attention_case_close(attention_case *c) {
   free(c->q), free(c->k), free(c->v), free(c->o), free(c->slopes), free(c->document), free(c->want),
-      free(c->result);
+      free(c->result), free(c->d_o), free(c->gradients), free(c->lse);
   *c = (attention_case){0};
 }

@@ -31,9 +31,9 @@ static bool ask(attention_peer *p, const char *line, const char *wanted, char *a
 static bool python_open(attention_peer *p, const attention_case *c) {
   const attention_shape *s = &c->of;
   char line[256], answer[1024], *rest = NULL;
-  size_t o_bytes = c->q_bytes / (s->type == TG_F32 ? 4 : 2) * 4;
+  size_t out_bytes = c->results * sizeof *c->result, at = c->q_bytes + 2 * c->kv_bytes;
   p->of = c, p->entries = 0;
-  p->memory_bytes = c->q_bytes + 2 * c->kv_bytes + o_bytes;
+  p->memory_bytes = at + (c->d_o ? c->q_bytes : 0) + out_bytes;
   p->memory = ftruncate(p->shared, (off_t)p->memory_bytes)
                   ? MAP_FAILED
                   : mmap(NULL, p->memory_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, p->shared, 0);
@@ -41,12 +41,13 @@ static bool python_open(attention_peer *p, const attention_case *c) {
   memcpy(p->memory, c->q, c->q_bytes);
   memcpy(p->memory + c->q_bytes, c->k, c->kv_bytes);
   memcpy(p->memory + c->q_bytes + c->kv_bytes, c->v, c->kv_bytes);
-  snprintf(line, sizeof line, "open %d %d %d %lld %lld %d %d %s %d %d %zu", s->batch, s->heads, s->kv_heads,
+  if (c->d_o) memcpy(p->memory + at, c->d_o, c->q_bytes);
+  snprintf(line, sizeof line, "open %d %d %d %lld %lld %d %d %s %d %d %d %zu", s->batch, s->heads, s->kv_heads,
            (long long)s->queries, (long long)s->keys, s->head, s->causal,
            s->type == TG_F32   ? "f32"
            : s->type == TG_F16 ? "f16"
                                : "bf16",
-           c->threads, c->copies, p->memory_bytes);
+           c->threads, c->copies, c->d_o != NULL, p->memory_bytes);
   if (!ask(p, line, "entries", answer, sizeof answer)) return false;
   for (char *e = strtok_r(answer + strspn(answer, " "), "|", &rest); e && p->entries < ATTENTION_ENTRIES;
        e = strtok_r(NULL, "|", &rest))
@@ -68,7 +69,7 @@ static double python_run(attention_peer *p, int repeat) {
 
 static bool python_result(attention_peer *p) {
   char answer[1024];
-  size_t o_bytes = p->memory_bytes - p->of->q_bytes - 2 * p->of->kv_bytes;
+  size_t o_bytes = p->of->results * sizeof *p->of->result;
   memset(p->memory + p->memory_bytes - o_bytes, 0xff, o_bytes);
   if (!ask(p, "result", "ok", answer, sizeof answer)) return false;
   memcpy(p->of->result, p->memory + p->memory_bytes - o_bytes, o_bytes);
@@ -95,6 +96,7 @@ void attention_python(attention_peer *p, const char *file) {
   int to[2] = {-1, -1}, from[2] = {-1, -1};
   char answer[1024];
   *p = (attention_peer){.name = p->name,
+                        .gradients = !strcmp(p->name, "torch"),
                         .open = python_open,
                         .use = python_use,
                         .run = python_run,

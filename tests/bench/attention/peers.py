@@ -3,11 +3,11 @@
 
 usage: peers.py torch|onnxruntime DESCRIPTOR
 
-DESCRIPTOR is that of shared memory which holds Q, K, V and room for O, dense [batch][heads][tokens][head], one behind the other. A line in, a line out:
-  open BATCH HEADS KV_HEADS QUERIES KEYS HEAD CAUSAL TYPE THREADS COPIES BYTES   entries NAME|NAME.. or none REASON
+DESCRIPTOR is that of shared memory which holds Q, K, V, with GRADIENTS 1 dO, and room for O or for dQ, dK, dV in f32, dense [batch][heads][tokens][head], one behind the other. A line in, a line out:
+  open BATCH HEADS KV_HEADS QUERIES KEYS HEAD CAUSAL TYPE THREADS COPIES GRADIENTS BYTES   entries NAME|NAME.. or none REASON
   use I                                                                          ok, or none REASON
   run N     (N times, over each copy of K and V)                                 seconds
-  result    (O of one run to the shared memory, as f32)                          ok
+  result    (O, or gradients, of one run to the shared memory, as f32)                          ok
   close                                                                          ok
 One thread: seconds of this process; more: of the clock."""
 import mmap
@@ -30,16 +30,17 @@ class Case:
             self.causal = 0
         if self.causal and self.q != self.k:
             raise ValueError("its causal masks see the first key in the first row, not the last in the last")
-        self.type, self.threads, self.copies, total = words[7], int(words[8]), int(words[9]), int(words[10])
+        self.type, self.threads, self.copies, self.gradients, total = words[7], *map(int, words[8:12])
         shared = np.frombuffer(memory, dtype=np.uint8, count=total)
         kind, size = TYPES[self.type]
         at, self.tensors = 0, []
-        for heads, tokens in ((self.h, self.q), (self.kv, self.k), (self.kv, self.k)):
+        for heads, tokens in ((self.h, self.q), (self.kv, self.k), (self.kv, self.k), (self.h, self.q))[:3 + self.gradients]:
             n = self.b * heads * tokens * self.d
             self.tensors.append(shared[at:at + n * size].view(kind).reshape(self.b, heads, tokens, self.d))
             at += n * size
-        n = self.b * self.h * self.q * self.d
-        self.out = shared[at:at + n * 4].view(np.float32).reshape(self.b, self.h, self.q, self.d)
+        self.out = shared[at:].view(np.float32)
+        if not self.gradients:
+            self.out = self.out.reshape(self.b, self.h, self.q, self.d)
 
 
 class Torch:
@@ -66,9 +67,21 @@ class Torch:
             entries["scaled_dot_product_attention, heads as rows"] = lambda i: sdpa(rows, *copies[i])
         if group > 1:
             entries["scaled_dot_product_attention, enable_gqa"] = lambda i: sdpa(q, *copies[i], is_causal=causal, enable_gqa=True)
-        return entries
+        return {name: self.backward(run, q, copies) for name, run in entries.items()} if case.gradients else entries
+
+    # a run is the gradients alone, of an O that is computed once
+    def backward(self, run, q, copies):
+        inputs = (q, *copies[0])
+        for x in inputs:
+            x.requires_grad_()
+        with self.torch.enable_grad():
+            o = run(0)
+        d_o = self.torch.from_numpy(np.array(self.case.tensors[3])).view(o.dtype).reshape(o.shape)
+        return lambda i: self.torch.autograd.grad(o, inputs, d_o, retain_graph=True)
 
     def result(self, o):
+        if self.case.gradients:
+            return np.concatenate([x.float().numpy().ravel() for x in o])
         return o.float().numpy().reshape(self.case.out.shape)
 
 
@@ -163,7 +176,7 @@ def main():
         words = line.split()
         try:
             if words[0] == "open":
-                memory = mmap.mmap(descriptor, int(words[11]))
+                memory = mmap.mmap(descriptor, int(words[-1]))
             text = answer(peer, words, memory, state)
         except Exception as e:
             text = "none " + (str(e) or type(e).__name__).replace("\n", " ")[:400]
