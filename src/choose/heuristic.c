@@ -427,11 +427,23 @@ void tg_nest_cut_masks(tg_nest *n, const char *name, const char *blocks) {
   if (pays) tg_push(&n->j->env, &n->masked, blocks);
 }
 
+/* How many sums were one loop of the author's with this one? They share a loop again, and so the registers. */
+static uint32_t sums_beside(const tg_nest *n, const tg_uop *range) {
+  const tg_range_info *info = n->j->ranges.data;
+  uint32_t sums = 0, from = info[tg_range_ordinal(range)].from;
+  for (uint32_t i = 0; i < n->reductions.n && info[from].several; i++)
+    sums += info[tg_range_ordinal(n->reductions.data[i].range)].from == from;
+  return sums;
+}
+
 /* Limits the accumulators of a reduction of varying length, as in a triangle: adding them up costs the same for each
- * length, so even the longest must fill all accumulators four times. */
+ * length, so even the longest must fill all accumulators four times. Accumulators of sums of one loop fill at most half
+ * of the registers. */
 static uint32_t upcast_of_sum(tg_nest *n, const tg_nest_reduce *r, uint32_t upcast) {
   tg_i128 most = tg_bounds_of(n->j, tg_extent(r->range)).hi;
   while (upcast > 1 && r->extent < 0 && 4 * (tg_i128)n->lanes * upcast > most) upcast /= 2;
+  uint32_t beside = sums_beside(n, r->range);
+  while (upcast > 1 && beside > 1 && beside * upcast > n->registers / 2) upcast /= 2;
   return upcast;
 }
 

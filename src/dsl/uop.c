@@ -211,7 +211,7 @@ const tg_uop *tg_with_sources(tg_job *j, const tg_uop *u, const tg_uop *const *s
 
 const tg_uop *tg_range_new(tg_job *j, const char *name, const tg_uop *extent, tg_kind kind, uint32_t from, tg_pos pos) {
   uint32_t ordinal = j->ranges.n;
-  tg_push(&j->env, &j->ranges, ((tg_range_info){tg_sym(j, name), from == UINT32_MAX ? ordinal : from, pos}));
+  tg_push(&j->env, &j->ranges, ((tg_range_info){tg_sym(j, name), from == UINT32_MAX ? ordinal : from, pos, false}));
   return tg_make(j, TG_OP_RANGE, TG_INDEX, 1, (int64_t)ordinal | (int64_t)kind << 32, 1, &extent);
 }
 

@@ -111,6 +111,7 @@ typedef struct {
   /* ordinal of the author's range that it was split from; its own ordinal: it was not split */
   uint32_t from;
   tg_pos pos;
+  bool several;   /* of the author's: pass raise has made several sums of the loop, each with a range split from it */
 } tg_range_info;
 
 typedef struct {

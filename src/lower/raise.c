@@ -3,12 +3,14 @@
  * work on.
  *
  *     loop k { x[i] = x[i] op e }               x[i] = x[i] op REDUCE(k: e)        (loops over i may be in between)
+ *     loop k { x = x op e; y = y op f }         x = x op REDUCE(k: e); y = y op REDUCE(k: f)        k is one axis
  *     x[i] = v; .. x[i] = f(x[i])               x[i] = f(v)
  *     r[i] = v; .. use(r[e])                    use(v at i := e)                   r a register buffer stored once
  *
  * Needs a proved program; leaves a simplified one. Other forms stay as they are. A tile's value is moved to its use
  * only if it is not computed more often there, or is cheap; a scalar's value always, since invariant values are
  * hoisted later. */
+#include "ranges/depend.h"
 #include "lower/sweep.h"
 #include "lower/raise_touch.h"
 
@@ -71,9 +73,9 @@ static bool reduces(tg_op op) {
   return op == TG_OP_ADD || op == TG_OP_MUL || op == TG_OP_MAX || op == TG_OP_MIN || op == TG_OP_AND || op == TG_OP_OR;
 }
 
-static const tg_uop *make_reduce(tg_job *j, tg_op op, const tg_uop *range, const tg_uop *value) {
+static const tg_uop *make_reduce(tg_job *j, tg_op op, const tg_uop *range, const tg_uop *bound, const tg_uop *value) {
   tg_reduce_arg a = {.op = (uint16_t)op, .values = 1, .ranges = 1};
-  const tg_uop *ranges[8] = {tg_range_again(j, range, tg_extent(range), TG_REDUCE)};
+  const tg_uop *ranges[8] = {bound};
   value = tg_substitute(j, value, 1, &range, ranges);
   if (value->op == TG_OP_REDUCE) { /* a sum over k of a sum over l is one sum over both */
     tg_reduce_arg inner = tg_reduce_info(value);
@@ -86,38 +88,56 @@ static const tg_uop *make_reduce(tg_job *j, tg_op op, const tg_uop *range, const
   return tg_reduce(j, a, &value, NULL, NULL, ranges);
 }
 
-const tg_uop *tg_raise_accumulation(tg_job *j, const tg_uop *end) {
-  simple s;
-  const tg_uop *range = end->src[0];
+/* A statement of a loop: self, an element that it stores, becomes self op term. */
+typedef struct {
+  simple nest;
+  tg_op op;
+  const tg_uop *self, *term, *gate;
+} accumulation;
+
+static bool accumulates(tg_job *j, const tg_uop *range, const tg_uop *statement, accumulation *a) {
+  simple *s = &a->nest;
   tg_kind kind = tg_range_kind(range);
-  if (end->n != 2 || (kind != TG_LOOP && kind != TG_REDUCE) || !simple_nest(j, end->src[1], &s)) return NULL;
-  const tg_uop *store = s.store, *value = tg_stored(store), *term = NULL, *self = NULL;
-  for (uint32_t k = 0; k < s.depth; k++)
-    if (tg_uses(j, s.loop[k]->src[0], range)) return NULL;
+  if ((kind != TG_LOOP && kind != TG_REDUCE) || !simple_nest(j, statement, s)) return false;
+  const tg_uop *store = s->store, *value = tg_stored(store);
+  for (uint32_t k = 0; k < s->depth; k++)
+    if (tg_uses(j, s->loop[k]->src[0], range)) return false;
   for (uint32_t d = 0; d < tg_access_rank(store); d++)
-    if (tg_uses(j, store->src[1 + d], range)) return NULL;
+    if (tg_uses(j, store->src[1 + d], range)) return false;
   if (!reduces(value->op) || value->type == TG_INDEX ||
       (value->type != TG_F32 && value->type != TG_F64 && tg_is_float(value->type)))
-    return NULL;
-  for (uint32_t i = 0; i < 2; i++) {
-    if (value->src[i]->op != TG_OP_LOAD || !same_place(value->src[i], store)) continue;
-    self = value->src[i];
-    term = value->src[1 - i];
-    break;
-  }
-  if (!self || loads_from(j, term, tg_buffer_ordinal(store->src[0]))) return NULL;
-  const tg_uop *gate = tg_gate(store);
-  if (tg_gate(self) && tg_gate(self) != gate) return NULL;
-  if (gate && tg_uses(j, gate, range)) {
-    if (loads_from(j, gate, tg_buffer_ordinal(store->src[0]))) return NULL;
-    term = tg_op3(j, TG_OP_WHERE, gate, term, tg_identity(j, value->op, value->type));
-    gate = NULL;
-    self = tg_load(j, self->src[0], self->src + 1, NULL, NULL, 0);
+    return false;
+  a->op = value->op;
+  a->self = NULL;
+  for (uint32_t i = 0; i < 2 && !a->self; i++)
+    if (value->src[i]->op == TG_OP_LOAD && same_place(value->src[i], store))
+      a->self = value->src[i], a->term = value->src[1 - i];
+  if (!a->self || loads_from(j, a->term, tg_buffer_ordinal(store->src[0]))) return false;
+  a->gate = tg_gate(store);
+  if (tg_gate(a->self) && tg_gate(a->self) != a->gate) return false;
+  if (a->gate && tg_uses(j, a->gate, range)) {
+    if (loads_from(j, a->gate, tg_buffer_ordinal(store->src[0]))) return false;
+    a->term = tg_op3(j, TG_OP_WHERE, a->gate, a->term, tg_identity(j, value->op, value->type));
+    a->gate = NULL;
+    a->self = tg_load(j, a->self->src[0], a->self->src + 1, NULL, NULL, 0);
     /* the store may be out of bounds without its gate */
-    if (tg_buffer_info(j, self->src[0])->space != TG_SPACE_REG) return NULL;
+    if (tg_buffer_info(j, a->self->src[0])->space != TG_SPACE_REG) return false;
   }
-  const tg_uop *sum = tg_op2(j, value->op, self, make_reduce(j, value->op, range, term));
-  return rebuild(j, &s, tg_store(j, store->src[0], store->src + 1, sum, gate, store->arg & ~(int64_t)TG_GATED), store);
+  return true;
+}
+
+/* The statement as one that is done once. bound: the range that its sum binds in the loop's place. */
+static const tg_uop *accumulated(tg_job *j, const accumulation *a, const tg_uop *range, const tg_uop *bound) {
+  const tg_uop *store = a->nest.store, *sum = tg_op2(j, a->op, a->self, make_reduce(j, a->op, range, bound, a->term));
+  return rebuild(j, &a->nest,
+                 tg_store(j, store->src[0], store->src + 1, sum, a->gate, store->arg & ~(int64_t)TG_GATED), store);
+}
+
+const tg_uop *tg_raise_accumulation(tg_job *j, const tg_uop *end) {
+  accumulation a;
+  const tg_uop *range = end->src[0];
+  if (end->n != 2 || !accumulates(j, range, end->src[1], &a)) return NULL;
+  return accumulated(j, &a, range, tg_range_again(j, range, tg_extent(range), TG_REDUCE));
 }
 
 /* ---- a value into the next store to its place ---- */
@@ -439,11 +459,43 @@ static void merge_next(raising *r, statements *list, uint32_t *gone_in, uint32_t
   }
 }
 
+/* A loop of several accumulations, none of which touches what another one stores: a sum for each. Each binds a
+ * range of its own, since a statement may use several of them; the ranges are one axis to words, and pass reduce
+ * computes the sums in one loop again. With loops inside, what an iteration computes once would be computed in each of
+ * theirs. */
+static bool raise_beside(raising *r, const tg_uop *end, statements *out) {
+  enum { MOST = 8 };
+  tg_job *j = r->job;
+  accumulation a[MOST];
+  const tg_uop *range = end->src[0];
+  const tg_range_info info = j->ranges.data[tg_range_ordinal(range)];
+  uint32_t n = end->n - 1;
+  if (n < 2 || n > MOST) return false;
+  for (uint32_t i = 0; i < n; i++) {
+    const tg_uop *store = end->src[1 + i];
+    if (store->op != TG_OP_STORE || tg_accumulates(j, store) == TG_OP_CONST) return false;
+    tg_touch_set set = tg_touch_set_of(&r->touching, store);
+    for (uint32_t k = 0; k < n; k++)
+      if (k != i && (set.loads | set.stores) & tg_touch_set_of(&r->touching, end->src[1 + k]).stores) return false;
+    if (!accumulates(j, range, store, &a[i])) return false;
+  }
+  j->ranges.data[info.from].several = true;
+  for (uint32_t i = 0; i < n; i++) {
+    const tg_uop *bound = i ? tg_range_new(j, info.name, tg_extent(range), TG_REDUCE, info.from, info.pos)
+                            : tg_range_again(j, range, tg_extent(range), TG_REDUCE);
+    tg_push(&j->env, out, accumulated(j, &a[i], range, bound));
+  }
+  return true;
+}
+
 /* The first statement is merged into the second, the result into the third, and so on, so that a merged value is
  * moved without being walked again. */
 static void raise_list(raising *r, const tg_uop *const *from, uint32_t n, statements *out) {
-  for (uint32_t i = 0; i < n; i++) tg_push(&r->job->env, out, raise_statement(r, from[i]));
-  uint32_t *gone_in = tg_new(&r->job->env, uint32_t, n + 1);
+  for (uint32_t i = 0; i < n; i++) {
+    const tg_uop *u = raise_statement(r, from[i]);
+    if (u->op != TG_OP_END || tg_is_merge(u) || !raise_beside(r, u, out)) tg_push(&r->job->env, out, u);
+  }
+  uint32_t *gone_in = tg_new(&r->job->env, uint32_t, out->n + 1);
   for (uint32_t i = 0; i < out->n; i++) merge_next(r, out, gone_in, i);
   close_gaps(out);
 }

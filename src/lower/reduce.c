@@ -3,9 +3,10 @@
  *
  * Needs a versioned program; leaves one without REDUCE and GET. A REDUCE is computed in the innermost statement list
  * that has every range it uses and every store that it reads, before the first statement of that list that uses it. So
- * reductions that do not depend on an inner loop are hoisted, and equal ones (reduce_same.c) are computed once. A
- * reduction also leaves a loop that may not run although its loads are proved in bounds only for iterations of that
- * loop: it is then wrapped in a loop of one iteration, or none if it will not be used (reduce_needed.c).
+ * reductions that do not depend on an inner loop are hoisted, and equal ones (reduce_same.c) are computed once. Sums
+ * that were one loop of the author's (raise.c) are one loop again. A reduction also leaves a loop that may not run
+ * although its loads are proved in bounds only for iterations of that loop: it is then wrapped in a loop of one
+ * iteration, or none if it will not be used (reduce_needed.c).
  *
  * The sequential ranges of a REDUCE are loops around one update. Each combination of its upcast, local and lane ranges
  * has an accumulator, and they are combined afterwards by halving (docs/ir.md has the order; FOLD for lanes, vectors
@@ -557,13 +558,106 @@ static level *open_asked(state *s, level *outer, const tg_uop *needed) {
   return l;
 }
 
+/* ---- sums of one loop ---- */
+
+enum { BESIDE = 8 };
+
+static bool one_of_several(const state *s, const tg_uop *reduce) {
+  const tg_range_info *ranges = s->j->ranges.data;
+  return ranges[ranges[tg_range_ordinal(tg_reduce_ranges(reduce)[0])].from].several;
+}
+
+/* Do both bind ranges that were one loop, and are still split alike? */
+static bool of_one_loop(const state *s, const tg_uop *a, const tg_uop *b) {
+  tg_reduce_arg x = tg_reduce_info(a), y = tg_reduce_info(b);
+  if (x.ranges != y.ranges || x.generic || y.generic || x.in_order || y.in_order) return false;
+  for (uint32_t i = 0; i < x.ranges; i++) {
+    const tg_uop *r = tg_reduce_ranges(a)[i], *q = tg_reduce_ranges(b)[i];
+    const tg_range_info *u = &s->j->ranges.data[tg_range_ordinal(r)], *v = &s->j->ranges.data[tg_range_ordinal(q)];
+    if (u->from != v->from || strcmp(u->name, v->name) || tg_range_kind(r) != tg_range_kind(q) ||
+        tg_extent(r) != tg_extent(q) || tg_range_kind(r) == TG_THREAD)
+      return false;
+  }
+  return true;
+}
+
+/* Can it be computed now: is all known that it needs, other sums among it, and memory as it is when it is used? */
+static bool ready(state *s, const tg_uop *reduce) {
+  TG_VEC(const tg_uop *) stack = {0};
+  s->epoch++;
+  tg_push(&s->j->env, &stack, reduce);
+  while (stack.n) {
+    const tg_uop *u = stack.data[--stack.n];
+    if (s->seen[u->id] == s->epoch || u->op == TG_OP_DEFINE) continue;
+    s->seen[u->id] = s->epoch;
+    if (u->op == TG_OP_RANGE) {
+      if (!binds(reduce, u) && !(s->to[u->id] && s->home[u->id]->open)) return false;
+      continue;
+    }
+    if (known(s, u)) continue;
+    if (u->op == TG_OP_REDUCE && u != reduce) return false;
+    if (u->op == TG_OP_AFTER && !s->home[u->src[1]->id]) return false;
+    for (uint32_t i = 0; i < (u->op == TG_OP_AFTER ? 1 : u->n); i++) tg_push(&s->j->env, &stack, u->src[i]);
+  }
+  return true;
+}
+
+/* Others that the list uses and that were one loop with this sum for the author: they will be one again. */
+static uint32_t find_beside(state *s, const tg_uop *reduce, const level *home, const tg_uop **found) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < home->rest_n; i++) {
+    tg_sweep w = tg_sweep_of(s->j, home->rest[i]);
+    for (uint32_t k = 0; k < w.n && n < BESIDE; k++) {
+      const tg_uop *u = w.u[k], *needed = NULL;
+      bool fresh = u->op == TG_OP_REDUCE && u != reduce && !known(s, u) && of_one_loop(s, reduce, u);
+      for (uint32_t q = 0; q < n; q++) fresh &= found[q] != u;
+      if (fresh && ready(s, u) && home_of(s, u, &needed) == home && !needed) found[n++] = u;
+    }
+  }
+  return n;
+}
+
+/* The same loops, with accumulators of its own. */
+static plan plan_beside(const plan *p, const tg_uop *reduce) {
+  plan q = *p;
+  q.reduce = reduce, q.info = tg_reduce_info(reduce);
+  return q;
+}
+
+/* Its ranges are those of the loops that are open. */
+static void bind_beside(state *s, const tg_uop *reduce, const tg_uop *beside) {
+  for (uint32_t i = 0; i < tg_reduce_info(reduce).ranges; i++) {
+    const tg_uop *r = tg_reduce_ranges(reduce)[i], *q = tg_reduce_ranges(beside)[i];
+    s->to[q->id] = s->to[r->id], s->home[q->id] = s->home[r->id];
+  }
+}
+
+static void define_accumulators(plan *p, level *base, const tg_uop *const *value) {
+  for (uint32_t v = 0; v < p->info.values; v++) {
+    if (value[v]->lanes > 1 && (p->nwide || p->thread || p->info.generic))
+      tg_fail_at(p->s->j, p->s->pos, "contract has made this a sum of vectors, whose ranges can only be loops");
+    p->acc[v] = register_of(p, "acc", value[v]->type, value[v]->lanes, p->nwide, p->extent);
+    put(p->s, base, p->acc[v]);
+  }
+}
+
+static void finish_reduce(plan *p, level *base, level *home) {
+  state *s = p->s;
+  const tg_uop **result = tg_new(&s->j->env, const tg_uop *, p->info.values);
+  results(p, base, result);
+  if (p->thread) share(p, base, result);
+  s->home[p->reduce->id] = home;
+  s->to[p->reduce->id] = result[0];
+  s->values[p->reduce->id] = result;
+}
+
 static void lower_reduce(state *s, const tg_uop *reduce) {
-  plan p = {.s = s, .reduce = reduce, .info = tg_reduce_info(reduce)};
-  const tg_uop *needed = NULL;
+  plan p = {.s = s, .reduce = reduce, .info = tg_reduce_info(reduce)}, other[BESIDE];
+  const tg_uop *needed = NULL, *beside[BESIDE];
   tg_assert(&s->j->env, p.info.values <= MAX_VALUES && p.info.ranges <= MAX_RANGES);
   level *home = home_of(s, reduce, &needed), *base = home, *now = s->now, *l;
   tg_assert(&s->j->env, home->open);
-  const tg_uop *value[MAX_VALUES] = {0}, *sub[MAX_RANGES], *prefetch[MAX_PREFETCHES];
+  const tg_uop *value[MAX_VALUES] = {0}, *term[BESIDE], *sub[MAX_RANGES], *prefetch[MAX_PREFETCHES];
   uint32_t prefetches = s->ahead ? find_prefetches(&p, prefetch, MAX_PREFETCHES) : 0;
   sort_ranges(&p, home);
   if (p.thread) base = open_level(s, home, p.thread, range_of(s, p.thread, TG_THREAD));
@@ -581,21 +675,23 @@ static void lower_reduce(state *s, const tg_uop *reduce) {
   s->now = l;
   for (uint32_t v = 0; v < p.info.values; v++) value[v] = rewrite(s, reduce->src[v]);
   s->now = now;
-  for (uint32_t v = 0; v < p.info.values; v++) {
-    if (value[v]->lanes > 1 && (p.nwide || p.thread || p.info.generic))
-      tg_fail_at(s->j, s->pos, "contract has made this a sum of vectors, whose ranges can only be loops");
-    p.acc[v] = register_of(&p, "acc", value[v]->type, value[v]->lanes, p.nwide, p.extent);
-    put(s, base, p.acc[v]);
+  uint32_t others = !s->ahead && !needed && one_of_several(s, reduce) ? find_beside(s, reduce, home, beside) : 0;
+  s->now = l;
+  for (uint32_t i = 0; i < others; i++) {
+    other[i] = plan_beside(&p, beside[i]);
+    bind_beside(s, reduce, beside[i]);
+    term[i] = rewrite(s, beside[i]->src[0]);
   }
+  s->now = now;
+  define_accumulators(&p, base, value);
+  for (uint32_t i = 0; i < others; i++) define_accumulators(&other[i], base, &term[i]);
   emit_init(&p, base);
+  for (uint32_t i = 0; i < others; i++) emit_init(&other[i], base);
   emit_update(&p, l, sub, value);
+  for (uint32_t i = 0; i < others; i++) emit_update(&other[i], l, sub, &term[i]);
   for (; l != base; l = l->outer) close_level(s, l);
-  const tg_uop **result = tg_new(&s->j->env, const tg_uop *, p.info.values);
-  results(&p, base, result);
-  if (p.thread) share(&p, base, result);
-  s->home[reduce->id] = home;
-  s->to[reduce->id] = result[0];
-  s->values[reduce->id] = result;
+  finish_reduce(&p, base, home);
+  for (uint32_t i = 0; i < others; i++) finish_reduce(&other[i], base, home);
 }
 
 /* ---- values and statements ---- */

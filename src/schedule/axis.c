@@ -158,11 +158,14 @@ const tg_uop *tg_axis_part(tg_schedule *s, const tg_uop *like, const tg_naming *
   return r;
 }
 
-void tg_axis_tie(tg_schedule *s, const tg_uop *range, const tg_uop *with) {
-  uint32_t a = tg_range_ordinal(range), b = tg_range_ordinal(with);
+static void tie_ordinals(tg_schedule *s, uint32_t a, uint32_t b) {
   while (s->tied.n <= (a > b ? a : b)) tg_push(&s->j->env, &s->tied, 0);
   if (!s->tied.data[b]) s->tied.data[b] = b + 1;
   s->tied.data[a] = s->tied.data[b];
+}
+
+void tg_axis_tie(tg_schedule *s, const tg_uop *range, const tg_uop *with) {
+  tie_ordinals(s, tg_range_ordinal(range), tg_range_ordinal(with));
 }
 
 void tg_axis_check_name(tg_schedule *s, const tg_opt *o, const char *name) {
@@ -448,6 +451,10 @@ const char *tg_axis_name(tg_schedule *s, const tg_uop *range) {
 
 void tg_axis_begin(tg_schedule *s) {
   tg_schedule_sites(s);
+  for (uint32_t i = 0; i < s->sites.n; i++) {   /* sums of one loop */
+    uint32_t ordinal = tg_range_ordinal(s->sites.data[i].range), from = s->j->ranges.data[ordinal].from;
+    if (from != ordinal) tie_ordinals(s, ordinal, from);
+  }
   ties t = tie_ranges(s);
   s->first_root = tg_new(&s->j->env, uint32_t, t.ranges + 1);
   s->first_ranges = t.ranges;
