@@ -54,7 +54,7 @@ static int failed(encoder *e) { return fail(e, "%s", tg_error_message(e->context
 
 static const float *floats(encoder *e, const char *name, int64_t rows, int64_t columns) {
   int64_t shape[] = {rows, columns};
-  const float *data = columns ? safetensors_floats(e->file, name, shape, 2) : safetensors_floats(e->file, name, shape, 1);
+  const float *data = safetensors_floats(e->file, name, shape, columns ? 2 : 1);
   if (!data) fail(e, "%s", e->file->error);
   return data;
 }
@@ -84,7 +84,8 @@ static int open_sizes(encoder *e) {
       !safetensors_floats(e->file, "encoder.layer.0.intermediate.dense.weight", inner, 2))
     return fail(e, "%s", e->file->error);
   e->longest = rows[0], e->inner = inner[0];
-  if (e->width < 1 || e->longest < 1 || e->inner < 1 || e->width > 1 << 16 || e->inner > 1 << 20 || e->words > INT32_MAX)
+  if (e->width < 1 || e->longest < 1 || e->inner < 1 || e->width > 1 << 16 || e->inner > 1 << 20 ||
+      e->words > INT32_MAX)
     return fail(e, "a width of %lld and %lld, %lld positions: out of bounds", (long long)e->width, (long long)e->inner,
                 (long long)e->longest);
   if (e->heads < 1 || e->width % e->heads) return fail(e, "%lld columns for %d heads", (long long)e->width, e->heads);
@@ -225,7 +226,8 @@ int encoder_longest(const encoder *e) { return (int)e->longest; }
 
 /* ---- running ---- */
 
-static int product(encoder *e, int p, const layer_weights *l, int tokens, const float *a, float *c, const float *residual) {
+static int product(encoder *e, int p, const layer_weights *l, int tokens, const float *a, float *c,
+                   const float *residual) {
   tg_gemm_call call = {.m = tokens, .a = a, .b = l->packed[p], .c = c, .arg = {l->bias[p], residual},
                        .workspace = e->workspace, .workspace_bytes = e->workspace_bytes};
   return tg_gemm_run(e->product[p], &call) ? failed(e) : 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Embeddings of sentences by the published encoder all-MiniLM-L6-v2, and how similar they are.
- *   minilm MODEL [--file FILE] [--ids FILE] [--out FILE] [--heads N] [--threads N] [--cache FOLDER] [--time] [SENTENCE ..]
+ *   minilm MODEL [--file FILE] [--ids FILE] [--out FILE] [--heads N] [--threads N] [--cache FOLDER] [--time]
+ *     [SENTENCE ..]
  * MODEL is a folder with model.safetensors and vocab.txt; run.sh fetches it. */
 #define _POSIX_C_SOURCE 200809L
 #include "encoder.h"
@@ -29,8 +30,8 @@ static double now(void) {
 }
 
 static int usage(void) {
-  fprintf(stderr, "minilm MODEL [--file FILE] [--ids FILE] [--out FILE] [--heads N] [--threads N] [--cache FOLDER] [--time]"
-          " [SENTENCE ..]\n");
+  fprintf(stderr, "minilm MODEL [--file FILE] [--ids FILE] [--out FILE] [--heads N] [--threads N] "
+          "[--cache FOLDER] [--time] [SENTENCE ..]\n");
   return 2;
 }
 
@@ -92,7 +93,7 @@ static int tokenize(job *j, const char *path) {
 static void show(const job *j, int width) {
   for (int s = 0; s < j->sentences_n && s < MATRIX; s++) {
     printf("%2d %.60s\n  ", s, j->sentences[s]);
-    for (int i = 0; i < SHOWN && i < width; i++) printf(" % .6f", (double)j->embeddings[(size_t)s * (size_t)width + (size_t)i]);
+    for (int i = 0; i < SHOWN && i < width; i++) printf(" % .6f", (double)j->embeddings[s * width + i]);
     puts(" ..");
   }
   for (int s = 0; s < j->sentences_n && s < MATRIX; s++) {

@@ -204,7 +204,7 @@ static void end_word(writer *w) {
     if (from) memcpy(start -= 2, "##", 2);   /* over what has been matched */
     int32_t id = -1;
     for (to = bytes; to > from; to--)
-      if ((to == bytes || ((uint8_t)word[to] & 0xc0) != 0x80) && (id = id_of(w->t, start, (size_t)(word + to - start))) >= 0) break;
+      if ((id = id_of(w->t, start, (size_t)(word + to - start))) >= 0) break;
     memcpy(word + from - 2, kept, 2);
     if (id < 0) known = 0;
     else if (n < w->most) w->ids[n] = id;
