@@ -355,7 +355,7 @@ static void encode(sink *s, const encoder *e, float *x, float *y) {
 
 static void encoders(run *r) {
   enum { BYTES = TOKENS * WIDTH * 4, WORK = 1 << 22 };
-  encoder e = {NULL};
+  encoder e = {0};
   float *x = malloc(BYTES), *want = malloc(BYTES), *got = malloc(BYTES);
   for (int i = 0; i < TOKENS * WIDTH; i++) x[i] = (float)draw(r, 2000) / 1000 - 1;
   open_encoder(r, &e);

@@ -229,7 +229,7 @@ static void native(const run *r) {
   tg_device_info about;
   tg_device *d = NULL;
   tg_queue *q = NULL, *behind = NULL, *none = NULL;
-  tg_queue_mark mark, late;
+  tg_queue_mark mark = {0}, late = {0};
   tg_kernel *k = NULL;
   float in[100] = {1}, out[100] = {0};
   int64_t hundred = 100;

@@ -103,7 +103,7 @@ int main(void) {
       CHECK(growth <= 3, "%s of %s: %.2f times as long for twice the nodes (%.1f ms to %.1f ms)", shapes[shape], tg_type_name[types[t]], growth, first * 1e3, last * 1e3);
     }
   pthread_attr_t a;
-  pthread_t thread;
+  pthread_t thread = {0};
   pthread_attr_init(&a);
   CHECK(!pthread_attr_setstacksize(&a, 256 << 10) && !pthread_create(&thread, &a, deep, NULL), "a thread");
   pthread_join(thread, NULL);
