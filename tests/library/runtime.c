@@ -10,6 +10,7 @@
 #include "../target.h"
 #include "../folder.h"
 #include "../test.h"
+#include "api/api.h"
 #include "base/guard.h"
 #include "tg/tg.h"
 
@@ -183,7 +184,7 @@ static void multiples(tg_context *c) {
 
 static int cached(tg_context *c, const char *file, const char *text, tg_binding b) {
   b.name = "N";
-  tg_compile_options o = {.bindings = &b, .bindings_n = b.hi ? 1 : 0};
+  tg_compile_options o = {.bindings = &b, .bindings_n = b.hi ? 1 : 0, .flags = TG_COMPILE_ONE};   /* an entry for each class */
   tg_kernel *k = NULL;
   if (tg_kernel_compile_text(c, file, text, &o, &k)) return -1;
   int hit = tg_kernel_describe(k)->from_cache;
