@@ -317,8 +317,11 @@ static void run_machine(run *r, tg_kernel *k, const char *schedule, bool usual) 
  * heuristic's words in place of its own. */
 static void run_schedules(run *r) {
   const bool own = r->own_words;
-  /* one code: those of parts of the sizes have schedules of their own, whose sums are in other orders */
-  tg_kernel *usual = compiled(r, "machine code", &(tg_compile_options){.flags = TG_COMPILE_ONE});
+  /* the words that the stages had: parts of open sizes have schedules of their own, whose sums are in other orders */
+  tg_str words = tg_str_new(&r->job.env);
+  for (uint32_t i = 0; i < r->job.opts.n && !own; i++) tg_str_printf(&words, "%s%s", i ? "; " : "", r->job.opts.data[i].text);
+  tg_compile_options o = {.opts = words.n ? words.data : NULL, .flags = TG_COMPILE_ONE};
+  tg_kernel *usual = compiled(r, "machine code", &o);
   if (usual) run_machine(r, usual, own ? "as written" : "under the heuristic's schedule", true);
   tg_kernel_free(usual);
   const char *name = own ? "under the heuristic's schedule" : "as written";
