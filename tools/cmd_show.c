@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * tg show: a kernel at any stage, in the notation that it was written in. */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,9 +14,11 @@ static const char usage[] =
     "\n"
     "Prints the kernel after each pass, each as a program that parses again, behind a line == STAGE:\n"
     "  author, prove, raise, schedule, reduce, distribute, fma, expand, place, functions, types, coalesce, index, "
-    "linear, llvm, asm, object\n"
+    "linear, llvm, asm, sass, object\n"
     "With --stage, that stage's text and nothing else, so that it can be redirected or piped: a .tg program, LLVM IR, "
     "what an assembler takes.\n"
+    "sass is the machine code of a GPU: for sm_80 and its kin through ptxas and nvdisasm (or cuobjdump), where they "
+    "are installed; for gfx1100 and its kin as asm.\n"
     "object is a summary of the object file, not the file. --stage cost, or --cost: where the time goes, as the cost "
     "model sees it.\n"
     "\n"
@@ -34,7 +37,8 @@ static const char usage[] =
     "             kernel for tg tune gemm --with can start from; an unknown name lists them\n"
     "  name=value binds a parameter or a knob; a parameter left out keeps the range that the file gives it\n";
 
-typedef struct { char *before; bool diff, alone; } state;   /* alone: of one stage, which needs no title */
+/* alone: of one stage, which needs no title; kept: nothing is printed, `before` is the text */
+typedef struct { char *before; bool diff, alone, kept; } state;
 
 /* Lines that are not in the other text, in order: enough to read a pass's work, with no claim to be minimal. */
 static bool has_line(const char *text, const char *line, size_t n) {
@@ -53,6 +57,11 @@ static void print_missing(const char *from, const char *in, char sign) {
 
 static void show(void *user, const char *stage, const char *text) {
   state *s = user;
+  if (s->kept) {
+    free(s->before);
+    s->before = strdup(text);
+    return;
+  }
   if (!s->alone) printf("== %s\n", stage);
   if (s->diff && s->before && strcmp(stage, "llvm") && strcmp(stage, "asm") && strcmp(stage, "object")) {
     print_missing(s->before, text, '-');
@@ -62,6 +71,17 @@ static void show(void *user, const char *stage, const char *text) {
   free(s->before);
   s->before = malloc(n);
   if (s->before) memcpy(s->before, text, n);
+}
+
+/* Does the stage's text take programs of NVIDIA's? -1: the target has no such stage, and stderr says so. */
+static int by_others(const tool_args *a) {
+  if (!a->stage || strcmp(a->stage, "sass")) return 0;
+  if (a->target && !strncmp(a->target, "sm_", 3)) return 1;
+  if (a->target && !strncmp(a->target, "gfx", 3)) return 0;   /* LLVM's disassembler, as for asm */
+  fprintf(stderr,
+          "tg show: --stage sass is a GPU's machine code: with --target sm_80 or gfx1100; for %s see --stage asm\n",
+          a->target ? a->target : "the host");
+  return -1;
 }
 
 static void complain(void *user, const char *message) {
@@ -78,6 +98,9 @@ int cmd_show(int argc, char **argv) {
     return a.help ? TOOL_OK : TOOL_USAGE;
   }
   if (a.cost) a.stage = "cost";
+  int sass = by_others(&a);
+  if (sass < 0) return TOOL_USAGE;
+  if (a.stage && !strcmp(a.stage, "sass")) a.stage = "asm";
   tool_program p;
   if (!tool_load(&a, &p)) return TOOL_WRONG;
   tg_context_options co = {.target = a.target, .tuned = a.tuned, .flags = TG_CONTEXT_VERIFY, .log = complain};
@@ -86,9 +109,10 @@ int cmd_show(int argc, char **argv) {
   if (tg_context_create(&co, &ctx)) {
     result = TOOL_USAGE;
   } else {
-    state s = {.diff = a.diff, .alone = a.stage != NULL};
+    state s = {.diff = a.diff, .alone = a.stage != NULL, .kept = sass};
     p.options.flags |= a.rules ? TG_COMPILE_SHOW_RULES : 0;
     tg_status st = tg_show_text(ctx, a.file, p.text, &p.options, a.stage, show, &s);
+    if (!st && sass && s.before) result = tool_sass(a.target, s.before);
     free(s.before);
     if (st) {
       fprintf(stderr, "%s\n", tg_error_message(ctx));

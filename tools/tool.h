@@ -44,6 +44,9 @@ int cmd_devices(int argc, char **argv), cmd_show(int argc, char **argv), cmd_run
     cmd_measure(int argc, char **argv), cmd_build(int argc, char **argv), cmd_pack(int argc, char **argv),
     cmd_trace(int argc, char **argv);
 
+/* Prints the machine code that ptxas makes of the PTX for that target (sass.c). An exit code. */
+int tool_sass(const char *target, const char *ptx);
+
 const char *tool_benches(void);   /* the names of all benchmarks: "lower|kernels|.." */
 
 /* One figure: a line of JSON, or a row of a table. of: what a ratio is against, or NULL. */

@@ -4,6 +4,7 @@
  * a loop around them run side by side: as lanes, or as copies in registers if lanes would need gathers and the work is
  * cheap. */
 #include "choose/nest.h"
+#include "dsl/functions.h"
 
 enum { SMALL = 4, SMALL_TERMS = 16 };
 
@@ -38,7 +39,7 @@ static void read_body(tg_nest *n, const tg_uop *u, const tg_uop *range, body *b)
   for (uint32_t i = 0; i < count; i++) {
     if (order[i]->op == TG_OP_LOAD || order[i]->op == TG_OP_STORE)
       b->strides |= tg_access_motion(n->j, order[i], range) == TG_STRIDES;
-    b->slow |= order[i]->op == TG_OP_FDIV || (order[i]->op >= TG_OP_SQRT && order[i]->op <= TG_OP_POW);
+    b->slow |= order[i]->op == TG_OP_FDIV || order[i]->op == TG_OP_SQRT || tg_is_function(order[i]->op);
   }
 }
 

@@ -10,7 +10,8 @@ const char *const tg_function_words[] = {
     "sum",    "sum_in_order", "prod",  "prod_in_order", "max",  "min",   "any",  "all",     "argmax", "argmin",
     "reduce", "get",          "where", "fma",           "pow",  "cdiv",  "cmod", "ceildiv", "fold",   "shuffle",
     "matrix", "iota",         "dim",   "bitcast",       "abs",  "floor", "ceil", "round",   "trunc",  "sqrt",
-    "rsqrt",  "exp",          "exp2",  "log",           "log2", "sin",   "cos",  "tanh",    "erf",    NULL};
+    "rsqrt",  "exp",          "exp2",  "log",           "log2", "sin",   "cos",  "tanh",    "erf",
+    "fast_exp2", "fast_rcp", "fast_rsqrt", "fast_tanh", NULL};
 
 bool tg_is_function(const char *s, size_t n) {
   for (const char *const *w = tg_function_words; *w; w++)

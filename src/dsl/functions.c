@@ -15,11 +15,23 @@ static const definition definitions[] = {
 #undef F
 };
 
-enum { FIRST = TG_OP_RSQRT, COUNT = TG_OP_POW - TG_OP_RSQRT + 1 };
-_Static_assert(COUNT == 10, "the functions stand together at the end of the opcode table");
+enum { EXACT = TG_OP_POW - TG_OP_RSQRT + 1, FAST = TG_OP_FAST_TANH - TG_OP_FAST_EXP2 + 1 };
+_Static_assert(EXACT == 10 && FAST == 4, "the functions stand together in the opcode table");
+
+static uint32_t number_of(tg_op op) {
+  return tg_is_fast(op) ? EXACT + (uint32_t)(op - TG_OP_FAST_EXP2) : (uint32_t)(op - TG_OP_RSQRT);
+}
 
 static const tg_uop *argument(tg_job *j, tg_type type, int64_t position) {
   return tg_make(j, TG_OP_ARG, type, 1, position, 0, NULL);
+}
+
+/* What a fast function is where a target has no instruction for it, and in the interpreter. */
+static tg_op exact_form(tg_op op) {
+  return op == TG_OP_FAST_EXP2    ? TG_OP_EXP2
+         : op == TG_OP_FAST_RSQRT ? TG_OP_RSQRT
+         : op == TG_OP_FAST_TANH  ? TG_OP_TANH
+                                  : op;
 }
 
 static const tg_uop *parse(tg_job *j, tg_op op, tg_type type) {
@@ -35,10 +47,10 @@ static const tg_uop *parse(tg_job *j, tg_op op, tg_type type) {
 
 const tg_uop *tg_function_definition(tg_job *j, tg_op op, tg_type type) {
   if (!tg_is_function(op) || type < TG_F16 || type > TG_F64) return NULL;
-  if (!j->functions) j->functions = tg_new(&j->env, const tg_uop *, COUNT * 4);
-  const tg_uop **kept = &j->functions[(op - FIRST) * 4 + (type - TG_F16)];
+  if (!j->functions) j->functions = tg_new(&j->env, const tg_uop *, (EXACT + FAST) * 4);
+  const tg_uop **kept = &j->functions[number_of(op) * 4 + (type - TG_F16)];
   if (*kept) return *kept;
-  if (type == TG_F32 || type == TG_F64) return *kept = parse(j, op, type);
+  if (type == TG_F32 || type == TG_F64) return *kept = parse(j, exact_form(op), type);
   const tg_uop *wide[2];
   for (int i = 0; i < 2; i++) wide[i] = tg_cast(j, TG_F32, argument(j, type, i));
   return *kept = tg_cast(j, type, tg_function_expand(j, op, TG_F32, wide));

@@ -72,12 +72,13 @@ static void run_fold(tg_interpreter *m, const tg_instr *x) {
 static double host_function(tg_op op, double x, double y) {
   switch (op) {
   case TG_OP_EXP: return exp(x);
-  case TG_OP_EXP2: return exp2(x);
+  case TG_OP_EXP2: case TG_OP_FAST_EXP2: return exp2(x);
   case TG_OP_LOG: return log(x);
   case TG_OP_LOG2: return log2(x);
   case TG_OP_SIN: return sin(x);
   case TG_OP_COS: return cos(x);
-  case TG_OP_TANH: return tanh(x);
+  case TG_OP_TANH: case TG_OP_FAST_TANH: return tanh(x);
+  case TG_OP_FAST_RCP: return 1 / x;
   case TG_OP_ERF: return erf(x);
   case TG_OP_POW: return pow(x, y);
   default: return 1 / sqrt(x);

@@ -165,6 +165,9 @@ LLVMValueRef tg_device_intrinsic(tg_emitter *, const char *name, LLVMTypeRef *ov
 void tg_device_barrier(tg_emitter *);
 LLVMValueRef tg_device_shuffle(tg_emitter *, const tg_uop *u);
 
+/* emit_fast.c */
+LLVMValueRef tg_emit_fast(tg_emitter *, const tg_uop *u, LLVMValueRef a);   /* NULL: the target has no instruction */
+
 /* emit_copy.c */
 /* Emits the store as an asynchronous copy. False: it cannot be one; the loaded value has been emitted instead and the
  * caller must store it. */

@@ -393,6 +393,7 @@ static LLVMValueRef lanewise1(tg_emitter *e, const tg_uop *u) {
   case TG_OP_CEIL: return call1(e, "llvm.ceil", a);
   case TG_OP_ROUND: return call1(e, "llvm.nearbyint", a);
   case TG_OP_TRUNC: return call1(e, "llvm.trunc", a);
+  case TG_OP_FAST_EXP2: case TG_OP_FAST_RCP: case TG_OP_FAST_RSQRT: case TG_OP_FAST_TANH: return tg_emit_fast(e, u, a);
   case TG_OP_SQRT: return e->device && t == TG_F16 ? by_single(e, u->lanes, a, NULL) : call1(e, "llvm.sqrt", a);
   default: return NULL;
   }

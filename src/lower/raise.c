@@ -10,6 +10,7 @@
  * Needs a proved program; leaves a simplified one. Other forms stay as they are. A tile's value is moved to its use
  * only if it is not computed more often there, or is cheap; a scalar's value always, since invariant values are
  * hoisted later. */
+#include "dsl/functions.h"
 #include "ranges/depend.h"
 #include "lower/sweep.h"
 #include "lower/raise_touch.h"
@@ -238,7 +239,7 @@ static bool cheap(tg_job *j, const tg_uop *value) {
   uint32_t n, ops = 0;
   const tg_uop **order = tg_toposort(j, value, &n);
   for (uint32_t i = 0; i < n; i++) {
-    if (order[i]->op == TG_OP_REDUCE || (order[i]->op >= TG_OP_SQRT && order[i]->op <= TG_OP_POW)) return false;
+    if (order[i]->op == TG_OP_REDUCE || order[i]->op == TG_OP_SQRT || tg_is_function(order[i]->op)) return false;
     ops += order[i]->type != TG_INDEX && order[i]->op != TG_OP_LOAD && order[i]->n > 0;
   }
   return ops <= 3;

@@ -193,7 +193,8 @@ static void check_exchange(state *s, const tg_uop *u) {
 
 static void check_stage(state *s, const tg_uop *u) {
   if (s->rank >= REDUCED && u->op == TG_OP_GET) complain(s, u, "left after pass reduce");
-  if (s->rank >= FUNCTIONS && tg_is_function(u->op)) complain(s, u, "left after pass functions");
+  if (s->rank >= FUNCTIONS && tg_is_function(u->op) && !(tg_is_fast(u->op) && u->type == TG_F32))
+    complain(s, u, "left after pass functions");
   if (s->rank >= INDEXED && u->type == TG_INDEX) complain(s, u, "of type index after pass index");
   if (s->rank >= INDEXED && (u->op == TG_OP_IDIV || u->op == TG_OP_MOD)) complain(s, u, "left after pass index");
   if (s->rank < SCHEDULE && u->lanes > 1) complain(s, u, "%u lanes before pass schedule", u->lanes);

@@ -57,6 +57,11 @@ typedef struct tg_target {
   tg_asking asking;           /* software prefetch; read by heuristics only */
 } tg_target;
 
+/* Has it instructions for fast_exp2, fast_rcp, fast_rsqrt, and for what fast_tanh is made of? */
+static inline bool tg_fast_functions(const tg_target *t) {
+  return t->arch == TG_ARCH_NVPTX || t->arch == TG_ARCH_AMDGPU;
+}
+
 /* The target "host". If the processor has AMX, this requests permission for its tile registers from Linux, for this
  * process and its future children. Linux refuses if the alternate signal stack is too small to save them (and later
  * refuses to make it smaller); the host is then a target without tiles. tg_target_named does the same for a target

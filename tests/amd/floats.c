@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Floats of one lane. Results are rounded to nearest even; a NaN that comes of numbers is the positive quiet one. What the
  * documents give within an error (reciprocals, square roots) is off by as much as they allow where it is not exact, so
- * that no program relies on more; v_exp and v_log are rounded, and subnormal numbers count as zero there. */
+ * that no program relies on more; v_log is rounded; in it and in v_exp subnormal numbers count as zero. */
 #include <math.h>
 #include "arithmetic.h"
 
@@ -68,7 +68,7 @@ static bool singles(amd_lane *x) {
   case AMD_V_RCP_F32: case AMD_V_S_RCP_F32: return set(x, about(1 / (double)a, x->v[0]));
   case AMD_V_RSQ_F32: case AMD_V_S_RSQ_F32: return set(x, about(1 / sqrt((double)a), x->v[0]));
   case AMD_V_SQRT_F32: case AMD_V_S_SQRT_F32: return set(x, about(sqrt((double)a), x->v[0]));
-  case AMD_V_EXP_F32: case AMD_V_S_EXP_F32: a = exp2f(a); return set(x, fabsf(a) < 0x1p-126f ? 0 : a);
+  case AMD_V_EXP_F32: case AMD_V_S_EXP_F32: a = about(exp2((double)a), x->v[0]); return set(x, fabsf(a) < 0x1p-126f ? 0 : a);
   case AMD_V_LOG_F32: case AMD_V_S_LOG_F32: return set(x, log2f(fabsf(a) < 0x1p-126f ? copysignf(0, a) : a));
   case AMD_V_LDEXP_F32: return set(x, ldexpf(a, (int32_t)x->v[1]));
   case AMD_V_FREXP_MANT_F32: { int e; return set(x, isinf(a) || a != a ? a : frexpf(a, &e)); }

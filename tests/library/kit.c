@@ -5,9 +5,11 @@
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include "dsl/functions.h"
 #include "dsl/value.h"
 #include "kit.h"
 #include "interp/interp.h"
@@ -337,5 +339,40 @@ bool kit_no_spills(const char *report, int *kernels) {
       if (i == 0) ++*kernels;
       if (s == report || s[-1] != '0' || (s - report > 1 && s[-2] >= '0' && s[-2] <= '9')) return false;
     }
+  return true;
+}
+
+/* ---- results of devices ---- */
+
+static double fast_bound(const tg_job *j) {
+  double bound = 0;
+  uint32_t n;
+  const tg_uop **order = tg_toposort((tg_job *)(uintptr_t)j, j->sink, &n);
+  for (uint32_t i = 0; i < n; i++)
+    if (tg_is_fast(order[i]->op)) bound = fmax(bound, order[i]->op == TG_OP_FAST_TANH ? 0x1.3p-11 : 0x1p-19);
+  return bound;
+}
+
+bool kit_same(const tg_job *j, tg_type type, size_t bytes, const void *got, const void *want, char text[256]) {
+  size_t each = (size_t)tg_type_bytes(type), n = bytes / each;
+  double bound = tg_is_float(type) ? fast_bound(j) : 0;
+  if (!(bound > 0)) {
+    tg_difference d;
+    bool same = tg_compare(&(tg_comparison){.type = type, .n = n, .got = got, .want = want, .exact = true}, &d);
+    if (!same) tg_difference_text(&d, n, text, 256);
+    return same;
+  }
+  if (type == TG_F16) bound = fmax(bound, 0x1p-10);
+  if (type == TG_BF16) bound = fmax(bound, 0x1p-7);
+  for (size_t i = 0; i < n; i++) {
+    uint64_t a = 0, b = 0;
+    memcpy(&a, (const char *)got + i * each, each);
+    memcpy(&b, (const char *)want + i * each, each);
+    double x = tg_value_from_bits(type, a).f, y = tg_value_from_bits(type, b).f;
+    bool same = a == b || (x != x && y != y) || fabs(x - y) <= bound * fabs(y) || (fabs(y) < 0x1p-126 && x == 0);
+    if (same) continue;
+    snprintf(text, 256, "element %zu of %zu: %.9g instead of %.9g, more than %.3g of it away", i, n, x, y, bound);
+    return false;
+  }
   return true;
 }

@@ -50,11 +50,8 @@ static void interpret(void *user) {
 
 static void compare(const run *r, const char *how) {
   for (uint32_t b = 0; b < r->want.n; b++) {
-    tg_difference d;
     char text[256];
-    tg_comparison c = {.type = r->want.type[b], .n = r->want.bytes[b] / (size_t)tg_type_bytes(r->want.type[b]), .got = r->got.data[b], .want = r->want.data[b], .exact = true};
-    bool same = tg_compare(&c, &d);
-    if (!same) tg_difference_text(&d, c.n, text, sizeof text);
+    bool same = kit_same(&r->job, r->want.type[b], r->want.bytes[b], r->got.data[b], r->want.data[b], text);
     CHECK(same, "%s --words '%s' for %s, %s: %s: %s", r->program->path, r->words, r->path.target.name, how, r->want.name[b], text);
   }
 }
@@ -145,7 +142,7 @@ static void named(run *r, const options *o, const char *path) {
 int main(int argc, char **argv) {
   static run r;
   options o = {.target = "sm_80", .drawn = -1, .seed = 1};
-  static const char *const folders[] = {"examples", "tests/corpus", "tests/polybench", "tests/ptx/programs", "tests/ptx/gpu", "tests/ranges/accept"};
+  static const char *const folders[] = {"examples", "tests/corpus", "tests/polybench", "tests/ptx/fast", "tests/ptx/programs", "tests/ptx/gpu", "tests/ranges/accept"};
   int n = 0, at = read_options(&o, argc, argv);
   kit_program *p = at < argc ? NULL : kit_programs_of(sizeof folders / sizeof *folders, folders, &n);
   r.report = o.report;

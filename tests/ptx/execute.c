@@ -66,11 +66,16 @@ static uint64_t small_float(const op *o) {
   }
 }
 
-/* "ex2.approx", "lg2.approx", "rsqrt.approx", "tanh.approx": within 2 units of the last place of the value; here the
- * value rounded. */
+/* "ex2.approx", "rcp.approx", "rsqrt.approx", "tanh.approx": off by what each may be, up or down or not at all by the bits
+ * of the operand, so that no program relies on more. 2^0 is exact. */
 static uint64_t approximate(const op *o, float a) {
-  float v = o->i->op == PTX_EX2 ? exp2f(a) : o->i->op == PTX_LG2 ? log2f(a) : o->i->op == PTX_RSQRT ? (float)(1 / sqrt((double)a))
-            : o->i->op == PTX_TANH ? tanhf(a) : 1 / a;
+  double x = (double)(o->i->field[FIELD_FTZ] && fabsf(a) < 0x1p-126f ? copysignf(0, a) : a);
+  double exact = o->i->op == PTX_EX2 ? exp2(x) : o->i->op == PTX_LG2 ? log2(x) : o->i->op == PTX_RSQRT ? 1 / sqrt(x)
+                 : o->i->op == PTX_TANH ? tanh(x) : 1 / x;
+  double most = o->i->op == PTX_TANH ? 0x1p-11 : o->i->op == PTX_RCP ? 0x1p-24 : 0x1p-23;
+  uint64_t h = plain(o, 0) * 0x9e3779b97f4a7c15u >> 62;
+  double off = x == 0 ? 0 : h == 0 ? most : h == 1 ? -most : 0;
+  float v = (float)(exact + exact * off);
   if (o->i->field[FIELD_FTZ] && fabsf(v) < 0x1p-126f) v = copysignf(0, v);
   return of_single(v);
 }
