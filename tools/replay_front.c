@@ -15,7 +15,7 @@ tg_status tg_gemm_plan_sized(tg_context *c, const tg_gemm_desc *d, size_t desc_b
 size_t tg_gemm_workspace_sized(const tg_gemm *g, const tg_gemm_call *call, size_t call_bytes);
 tg_status tg_gemm_run_sized(const tg_gemm *g, const tg_gemm_call *call, size_t call_bytes);
 tg_gemm_code *tg_gemm_function(const tg_gemm *g);
-tg_gemm_info tg_gemm_describe(const tg_gemm *g);
+void tg_gemm_describe_sized(const tg_gemm *g, tg_gemm_info *out, size_t info_bytes);
 
 static const tg_gemm_desc *asked; /* by the call that ran last: the front's plans are descriptors here, kept for good */
 
@@ -52,9 +52,9 @@ tg_gemm_code *tg_gemm_function(const tg_gemm *g) {
   return NULL;
 }
 
-tg_gemm_info tg_gemm_describe(const tg_gemm *g) {
+void tg_gemm_describe_sized(const tg_gemm *g, tg_gemm_info *out, size_t info_bytes) {
   (void)g;
-  return (tg_gemm_info){0};
+  memset(out, 0, info_bytes);
 }
 
 void tg_blas_say(const char *format, ...) { (void)format; }

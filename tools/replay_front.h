@@ -11,7 +11,7 @@
 #define tg_blas_compute replay_front_compute
 #define tg_blas_loops replay_front_loops
 #define tg_blas_say replay_front_say
-#define tg_gemm_describe replay_front_describe
+#define tg_gemm_describe_sized replay_front_describe
 #define tg_blas_flags_hold replay_front_flags_hold
 #define tg_blas_flags_settle replay_front_flags_settle
 #endif

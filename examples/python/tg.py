@@ -82,9 +82,9 @@ _context, _kernel = ptr, ptr
 for _name, _result, *_takes in [
         ("tg_context_create_sized", C.c_int, C.POINTER(_ContextOptions), size, C.POINTER(ptr)), ("tg_context_free", None, ptr),
         ("tg_error_message", text, ptr), ("tg_status_name", text, C.c_int), ("tg_version", C.c_int),
-        ("tg_kernel_compile_text", C.c_int, ptr, text, text, C.POINTER(_CompileOptions), C.POINTER(ptr)),
+        ("tg_kernel_compile_text_sized", C.c_int, ptr, text, text, C.POINTER(_CompileOptions), size, C.POINTER(ptr)),
         ("tg_kernel_free", None, ptr), ("tg_kernel_describe", C.POINTER(_KernelInfo), ptr),
-        ("tg_kernel_run", C.c_int, ptr, C.POINTER(_Launch)),
+        ("tg_kernel_run_sized", C.c_int, ptr, C.POINTER(_Launch), size),
         ("tg_gemm_plan_sized", C.c_int, ptr, C.POINTER(_GemmDesc), size, C.POINTER(ptr)), ("tg_gemm_free", None, ptr),
         ("tg_gemm_workspace_sized", size, ptr, C.POINTER(_GemmCall), size),
         ("tg_gemm_run_sized", C.c_int, ptr, C.POINTER(_GemmCall), size),
@@ -94,7 +94,7 @@ for _name, _result, *_takes in [
     _f = getattr(_tg, _name)
     _f.restype, _f.argtypes = _result, _takes
 
-_run_kernel = _tg.tg_kernel_run
+_run_kernel, _launch_bytes = _tg.tg_kernel_run_sized, C.sizeof(_Launch)
 
 
 def _type(array):
@@ -126,7 +126,7 @@ class Context:
             b.name, b.lo, b.hi, b.multiple = key.encode(), v[0], v[1], v[2] if len(v) > 2 else 1
         options = _CompileOptions(bindings=bind, bindings_n=len(sizes), opts=schedule and schedule.encode(), kernel=name and name.encode())
         handle = ptr()
-        self._check(_tg.tg_kernel_compile_text(self._handle, file.encode(), source.encode(), options, handle))
+        self._check(_tg.tg_kernel_compile_text_sized(self._handle, file.encode(), source.encode(), options, C.sizeof(options), handle))
         return Kernel(self, handle)
 
     def _plan(self, kind, key, desc):
@@ -225,5 +225,5 @@ class Kernel:
         for i, name in enumerate(self.params):
             self._values[i] = params[name]
         self._launch.threads = threads
-        if _run_kernel(self._handle, self._by_reference):
+        if _run_kernel(self._handle, self._by_reference, _launch_bytes):
             self._context._check(1)

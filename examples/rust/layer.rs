@@ -30,11 +30,11 @@ extern "C" {
     fn tg_context_create_sized(options: *const c_void, bytes: usize, out: *mut *mut c_void) -> c_int;
     fn tg_context_free(context: *mut c_void);
     fn tg_error_message(context: *mut c_void) -> *const c_char;
-    fn tg_kernel_compile_text(context: *mut c_void, file: *const c_char, text: *const c_char,
-                              options: *const CompileOptions, out: *mut *mut c_void) -> c_int;
+    fn tg_kernel_compile_text_sized(context: *mut c_void, file: *const c_char, text: *const c_char,
+                                    options: *const CompileOptions, bytes: usize, out: *mut *mut c_void) -> c_int;
     fn tg_kernel_describe(kernel: *const c_void) -> *const KernelInfo;
     fn tg_kernel_free(kernel: *mut c_void);
-    fn tg_kernel_run(kernel: *mut c_void, launch: *const Launch) -> c_int;
+    fn tg_kernel_run_sized(kernel: *mut c_void, launch: *const Launch, bytes: usize) -> c_int;
 }
 
 fn error(context: *mut c_void) -> String {
@@ -63,7 +63,10 @@ impl Context {
         };
         let mut kernel = null_mut();
         let file = c_text("layer.rs")?;
-        match unsafe { tg_kernel_compile_text(self.0, file.as_ptr(), text.as_ptr(), &options, &mut kernel) } {
+        let bytes = std::mem::size_of::<CompileOptions>();
+        match unsafe {
+            tg_kernel_compile_text_sized(self.0, file.as_ptr(), text.as_ptr(), &options, bytes, &mut kernel)
+        } {
             0 => Ok(Kernel { kernel, context: self }),
             _ => Err(error(self.0)),
         }
@@ -98,7 +101,8 @@ impl Kernel<'_> {
             params_n: params.len() as u32, threads: -1, parallel_for: null(), parallel_user: null_mut(),
             workspace: null_mut(), workspace_bytes: 0,
         };
-        if unsafe { tg_kernel_run(self.kernel, &launch) } == 0 { Ok(()) } else { Err(error(self.context.0)) }
+        let bytes = std::mem::size_of::<Launch>();
+        if unsafe { tg_kernel_run_sized(self.kernel, &launch, bytes) } == 0 { Ok(()) } else { Err(error(self.context.0)) }
     }
 }
 impl Drop for Kernel<'_> {

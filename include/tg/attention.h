@@ -231,7 +231,13 @@ typedef struct tg_attention_info {
   size_t workspace;                     /* bytes for each thread */
   uint32_t tuned;                       /* how many of the kernels were compiled with a tuned choice */
 } tg_attention_info;
-TG_API tg_attention_info tg_attention_describe(const tg_attention *);
+/* All 0 for NULL. */
+TG_API void tg_attention_describe_sized(const tg_attention *, tg_attention_info *out, size_t info_bytes);
+static inline tg_attention_info tg_attention_describe(const tg_attention *attention) {
+  tg_attention_info info;
+  tg_attention_describe_sized(attention, &info, sizeof info);
+  return info;
+}
 
 /* Only in libtg_jit.a: tunes the kernel that a plan of this descriptor runs for so many queries and keys (0 where the
  * descriptor fixes them). It computes some rows of one head, on one thread, so the choice serves any number of heads
@@ -243,10 +249,11 @@ TG_API tg_attention_info tg_attention_describe(const tg_attention *);
  * mask_mod or a mask of bools runs of more than 16 rows are timed as if a quarter of their blocks of keys were seen in
  * part and the others as a whole. TG_EINVAL: the descriptor or a length is wrong. */
 TG_API tg_status tg_attention_tune_sized(tg_context *, const tg_attention_desc *, size_t desc_bytes, int64_t queries,
-                                         int64_t keys, const tg_tune_options *, tg_tune_result **out);
+                                         int64_t keys, const tg_tune_options *, size_t options_bytes,
+                                         tg_tune_result **out);
 static inline tg_status tg_attention_tune(tg_context *context, const tg_attention_desc *desc, int64_t queries,
                                           int64_t keys, const tg_tune_options *options, tg_tune_result **out) {
-  return tg_attention_tune_sized(context, desc, sizeof *desc, queries, keys, options, out);
+  return tg_attention_tune_sized(context, desc, sizeof *desc, queries, keys, options, sizeof *options, out);
 }
 
 #ifdef __cplusplus

@@ -36,12 +36,21 @@ typedef struct tg_built {
  * tg_kernel_compile's reasons; tg_error_message(context) says which. TG_ELIMIT: a target whose code needs a permission
  * of the system (AMX tiles), or sizes that are not made of integer arithmetic. Everything in *out belongs to it, until
  * tg_built_free. */
-TG_API tg_status tg_build(tg_context *context, const tg_kernel_def *def, const tg_compile_options *options,
-                          const char *const *targets, uint32_t targets_n, tg_built **out);
+TG_API tg_status tg_build_sized(tg_context *context, const tg_kernel_def *def, const tg_compile_options *options,
+                                size_t options_bytes, const char *const *targets, uint32_t targets_n, tg_built **out);
+static inline tg_status tg_build(tg_context *context, const tg_kernel_def *def, const tg_compile_options *options,
+                                 const char *const *targets, uint32_t targets_n, tg_built **out) {
+  return tg_build_sized(context, def, options, sizeof *options, targets, targets_n, out);
+}
 /* The same for a text (tg_kernel_compile_text); file is its name in messages. */
-TG_API tg_status tg_build_text(tg_context *context, const char *file, const char *text,
-                               const tg_compile_options *options, const char *const *targets, uint32_t targets_n,
-                               tg_built **out);
+TG_API tg_status tg_build_text_sized(tg_context *context, const char *file, const char *text,
+                                     const tg_compile_options *options, size_t options_bytes,
+                                     const char *const *targets, uint32_t targets_n, tg_built **out);
+static inline tg_status tg_build_text(tg_context *context, const char *file, const char *text,
+                                      const tg_compile_options *options, const char *const *targets,
+                                      uint32_t targets_n, tg_built **out) {
+  return tg_build_text_sized(context, file, text, options, sizeof *options, targets, targets_n, out);
+}
 /* Plans of products (tg/gemm.h) ahead of time: n functions of one object, of these names, for these descriptors (which
  * have no device). Each has all kernels of its plan, for all targets, and takes what a call has: operands with their
  * bytes, the sizes that are open, leading dimensions (0: dense), alpha, beta, arguments of the epilogue; one product a

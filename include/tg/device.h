@@ -118,7 +118,10 @@ TG_API tg_status tg_device_copy(tg_device *, void *to, const void *from, size_t 
  * returns. threads and parallel_for are used by the CPU only; a workspace is memory of the device
  * (tg_kernel_workspace bytes, 64-aligned). tg_kernel_run is this call followed by a wait; tg_kernel_time measures
  * launches by the device's clock, or the host's on the CPU. */
-TG_API tg_status tg_kernel_start(tg_kernel *, const tg_launch *);
+TG_API tg_status tg_kernel_start_sized(tg_kernel *, const tg_launch *, size_t launch_bytes);
+static inline tg_status tg_kernel_start(tg_kernel *kernel, const tg_launch *launch) {
+  return tg_kernel_start_sized(kernel, launch, sizeof *launch);
+}
 /* Waits for all work that was started on the device, on any queue. TG_EIO: some of that work failed. */
 TG_API tg_status tg_device_finish(tg_device *);
 
@@ -156,7 +159,10 @@ TG_API void tg_queue_free(tg_queue *);
 
 /* Puts a launch on the queue, as tg_kernel_start does on the default queue. Work may begin before tg_queue_submit, but
  * need not. TG_EINVAL: also, a queue of kind COPY, or the kernel is another device's. */
-TG_API tg_status tg_queue_launch(tg_queue *, tg_kernel *, const tg_launch *);
+TG_API tg_status tg_queue_launch_sized(tg_queue *, tg_kernel *, const tg_launch *, size_t launch_bytes);
+static inline tg_status tg_queue_launch(tg_queue *queue, tg_kernel *kernel, const tg_launch *launch) {
+  return tg_queue_launch_sized(queue, kernel, launch, sizeof *launch);
+}
 /* Puts a copy on the queue. Memory of the host must stay as it is until the copy is done; only that of TG_MEMORY_HOST
  * or TG_IMPORT_PAGES is sure to be copied beside other work of the host. */
 TG_API tg_status tg_queue_copy(tg_queue *, void *to, const void *from, size_t bytes);

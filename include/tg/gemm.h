@@ -234,7 +234,13 @@ typedef struct tg_gemm_info {
   size_t workspace;               /* bytes for each thread */
   uint32_t tuned;                 /* how many of the kernels were compiled with a tuned choice */
 } tg_gemm_info;
-TG_API tg_gemm_info tg_gemm_describe(const tg_gemm *);
+/* All 0 for NULL. */
+TG_API void tg_gemm_describe_sized(const tg_gemm *, tg_gemm_info *out, size_t info_bytes);
+static inline tg_gemm_info tg_gemm_describe(const tg_gemm *gemm) {
+  tg_gemm_info info;
+  tg_gemm_describe_sized(gemm, &info, sizeof info);
+  return info;
+}
 
 /* Only in libtg_jit.a: tunes the kernel that a plan of this descriptor runs for m, n, k (0 where the descriptor fixes
  * a size) and dense operands. The choice is kept in the context's folder of tuned choices
@@ -243,10 +249,10 @@ TG_API tg_gemm_info tg_gemm_describe(const tg_gemm *);
  * compute in strips is tuned as one strip, on one thread (tg_tune_result.strips). TG_EINVAL: the descriptor or a size
  * is wrong, or the descriptor has TG_ANY_STRIDES or a packed B (a quantised B is tuned in its unpacked form). */
 TG_API tg_status tg_gemm_tune_sized(tg_context *, const tg_gemm_desc *, size_t desc_bytes, int64_t m, int64_t n,
-                                    int64_t k, const tg_tune_options *, tg_tune_result **out);
+                                    int64_t k, const tg_tune_options *, size_t options_bytes, tg_tune_result **out);
 static inline tg_status tg_gemm_tune(tg_context *context, const tg_gemm_desc *desc, int64_t m, int64_t n, int64_t k,
                                      const tg_tune_options *options, tg_tune_result **out) {
-  return tg_gemm_tune_sized(context, desc, sizeof *desc, m, n, k, options, out);
+  return tg_gemm_tune_sized(context, desc, sizeof *desc, m, n, k, options, sizeof *options, out);
 }
 
 #ifdef __cplusplus

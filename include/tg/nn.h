@@ -167,7 +167,13 @@ typedef struct tg_nn_info {
   size_t workspace;               /* bytes for each thread */
   uint32_t tuned;                 /* how many of the kernels were compiled with a tuned choice */
 } tg_nn_info;
-TG_API tg_nn_info tg_nn_describe(const tg_nn *);
+/* All 0 for NULL. */
+TG_API void tg_nn_describe_sized(const tg_nn *, tg_nn_info *out, size_t info_bytes);
+static inline tg_nn_info tg_nn_describe(const tg_nn *nn) {
+  tg_nn_info info;
+  tg_nn_describe_sized(nn, &info, sizeof info);
+  return info;
+}
 
 #ifdef __cplusplus
 }

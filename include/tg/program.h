@@ -58,7 +58,10 @@ TG_API tg_status tg_program_temporary(tg_program *, const char *name, size_t byt
 /* Puts a launch. Of the launch buffers and parameters are used. TG_EINVAL: as for tg_kernel_run; the kernel is another
  * device's; a step reads a temporary that nothing has written; or memory reaches over the end of an argument or
  * a temporary. A step that failed is not part of the program. */
-TG_API tg_status tg_program_launch(tg_program *, tg_kernel *, const tg_launch *);
+TG_API tg_status tg_program_launch_sized(tg_program *, tg_kernel *, const tg_launch *, size_t launch_bytes);
+static inline tg_status tg_program_launch(tg_program *program, tg_kernel *kernel, const tg_launch *launch) {
+  return tg_program_launch_sized(program, kernel, launch, sizeof *launch);
+}
 
 /* Plans the memory. On a device, also allocates it. */
 TG_API tg_status tg_program_end(tg_program *);

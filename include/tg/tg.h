@@ -2,6 +2,12 @@
  * tg: kernels written in C. The library's surface: context, kernel, launch, errors.
  *
  * No call prints, exits or aborts. A context owns all state; two contexts share nothing.
+ *
+ * Structs that a program fills in are passed with their size, by functions named _sized that the inline ones call:
+ * fields are only ever appended, so a program that was built against an older header runs with a newer library, which
+ * takes 0 for what is missing. A program of a newer header fails with TG_EINVAL, and the struct's name in the message,
+ * if it sets a field that the library does not know. Structs that stand in arrays or are returned by value
+ * (tg_binding, tg_argument, tg_queue_mark, ..) stay as they are.
  */
 #ifndef TG_TG_H
 #define TG_TG_H
@@ -175,14 +181,28 @@ typedef struct tg_compile_options {   /* zero means default */
   tg_device *device;
 } tg_compile_options;
 
-TG_API tg_status tg_kernel_compile(tg_context *, const tg_kernel_def *def, const tg_compile_options *, tg_kernel **out);
+/* options may be NULL. */
+TG_API tg_status tg_kernel_compile_sized(tg_context *, const tg_kernel_def *def, const tg_compile_options *,
+                                         size_t options_bytes, tg_kernel **out);
+static inline tg_status tg_kernel_compile(tg_context *context, const tg_kernel_def *def,
+                                          const tg_compile_options *options, tg_kernel **out) {
+  return tg_kernel_compile_sized(context, def, options, sizeof *options, out);
+}
 /* The same for a kernel given as text; file is the name that error messages show. */
-TG_API tg_status tg_kernel_compile_text(tg_context *, const char *file, const char *text, const tg_compile_options *,
-                                        tg_kernel **out);
+TG_API tg_status tg_kernel_compile_text_sized(tg_context *, const char *file, const char *text,
+                                              const tg_compile_options *, size_t options_bytes, tg_kernel **out);
+static inline tg_status tg_kernel_compile_text(tg_context *context, const char *file, const char *text,
+                                               const tg_compile_options *options, tg_kernel **out) {
+  return tg_kernel_compile_text_sized(context, file, text, options, sizeof *options, out);
+}
 /* Compiles one of n kernels that solve the same problem: the one that tg_tune chose, with the chosen knobs and words;
  * if there is no tuned choice, the first one with its default schedule. */
-TG_API tg_status tg_kernel_compile_tuned(tg_context *, const tg_kernel_def *const *defs, uint32_t n,
-                                         const tg_compile_options *, tg_kernel **out);
+TG_API tg_status tg_kernel_compile_tuned_sized(tg_context *, const tg_kernel_def *const *defs, uint32_t n,
+                                               const tg_compile_options *, size_t options_bytes, tg_kernel **out);
+static inline tg_status tg_kernel_compile_tuned(tg_context *context, const tg_kernel_def *const *defs, uint32_t n,
+                                                const tg_compile_options *options, tg_kernel **out) {
+  return tg_kernel_compile_tuned_sized(context, defs, n, options, sizeof *options, out);
+}
 TG_API void tg_kernel_free(tg_kernel *);
 
 typedef struct tg_buffer_desc { const char *name; tg_type type; uint8_t read, written; } tg_buffer_desc;
@@ -223,22 +243,38 @@ typedef struct tg_launch {
 } tg_launch;
 /* Bytes of workspace for a launch with tg_launch.threads = threads, with or without a parallel_for. */
 TG_API size_t tg_kernel_workspace(const tg_kernel *, int threads);
-TG_API tg_status tg_kernel_run(tg_kernel *, const tg_launch *);
+TG_API tg_status tg_kernel_run_sized(tg_kernel *, const tg_launch *, size_t launch_bytes);
+static inline tg_status tg_kernel_run(tg_kernel *kernel, const tg_launch *launch) {
+  return tg_kernel_run_sized(kernel, launch, sizeof *launch);
+}
 
 typedef struct tg_timing { double best, median; uint32_t runs; } tg_timing;   /* seconds a run */
 /* Repeats the launch for about `seconds`, but at least 3 times. Buffers that the kernel both reads and writes are not
  * restored between runs. */
-TG_API tg_status tg_kernel_time(tg_kernel *, const tg_launch *, double seconds, tg_timing *out);
+TG_API tg_status tg_kernel_time_sized(tg_kernel *, const tg_launch *, size_t launch_bytes, double seconds,
+                                      tg_timing *out, size_t out_bytes);
+static inline tg_status tg_kernel_time(tg_kernel *kernel, const tg_launch *launch, double seconds, tg_timing *out) {
+  return tg_kernel_time_sized(kernel, launch, sizeof *launch, seconds, out, sizeof *out);
+}
 
 /* ---- looking inside ---- */
 
 /* write is called with the text of each stage ("author", the passes in order, "llvm", "asm"), or only with that of the
  * stage named. */
 typedef void tg_show_fn(void *user, const char *stage, const char *text);
-TG_API tg_status tg_show(tg_context *, const tg_kernel_def *def, const tg_compile_options *,
-                         const char *stage /* NULL: all */, tg_show_fn *write, void *user);
-TG_API tg_status tg_show_text(tg_context *, const char *file, const char *text, const tg_compile_options *,
-                              const char *stage, tg_show_fn *write, void *user);
+TG_API tg_status tg_show_sized(tg_context *, const tg_kernel_def *def, const tg_compile_options *,
+                               size_t options_bytes, const char *stage /* NULL: all */, tg_show_fn *write, void *user);
+static inline tg_status tg_show(tg_context *context, const tg_kernel_def *def, const tg_compile_options *options,
+                                const char *stage, tg_show_fn *write, void *user) {
+  return tg_show_sized(context, def, options, sizeof *options, stage, write, user);
+}
+TG_API tg_status tg_show_text_sized(tg_context *, const char *file, const char *text, const tg_compile_options *,
+                                    size_t options_bytes, const char *stage, tg_show_fn *write, void *user);
+static inline tg_status tg_show_text(tg_context *context, const char *file, const char *text,
+                                     const tg_compile_options *options, const char *stage, tg_show_fn *write,
+                                     void *user) {
+  return tg_show_text_sized(context, file, text, options, sizeof *options, stage, write, user);
+}
 
 #ifdef __cplusplus
 }

@@ -152,10 +152,18 @@ typedef struct tg_tune_options {   /* zero means default */
  * the default. Kernels are compiled as this context compiles them, and launches are timed with options.threads
  * threads. A choice that is kept is used by contexts with as many threads as this one (tg_context_options.threads),
  * and by those with as many threads as the launches had. */
-TG_API tg_status tg_tune(tg_context *, const tg_kernel_def *const *defs, uint32_t n, const tg_tune_options *,
-                         tg_tune_result **out);
-TG_API tg_status tg_tune_text(tg_context *, const char *file, const char *text, const tg_tune_options *,
-                              tg_tune_result **out);
+TG_API tg_status tg_tune_sized(tg_context *, const tg_kernel_def *const *defs, uint32_t n, const tg_tune_options *,
+                               size_t options_bytes, tg_tune_result **out);
+static inline tg_status tg_tune(tg_context *context, const tg_kernel_def *const *defs, uint32_t n,
+                                const tg_tune_options *options, tg_tune_result **out) {
+  return tg_tune_sized(context, defs, n, options, sizeof *options, out);
+}
+TG_API tg_status tg_tune_text_sized(tg_context *, const char *file, const char *text, const tg_tune_options *,
+                                    size_t options_bytes, tg_tune_result **out);
+static inline tg_status tg_tune_text(tg_context *context, const char *file, const char *text,
+                                     const tg_tune_options *options, tg_tune_result **out) {
+  return tg_tune_text_sized(context, file, text, options, sizeof *options, out);
+}
 TG_API void tg_tune_result_free(tg_tune_result *);
 TG_API const char *tg_tune_class_name(tg_tune_class);
 

@@ -52,7 +52,7 @@ static void write(tg_ahead *a, tg_wrapper *w, tg_str *header) {
   for (uint32_t i = 0; i < b->n; i++) {
     tg_gemm_desc d;
     tg_gemm_problem q;
-    tg_kit_read_struct(&d, sizeof d, desc_of(b, i), b->desc_bytes);
+    tg_ahead_check(a, a->context[0], TG_READ(a->context[0], tg_gemm_desc, &d, desc_of(b, i), b->desc_bytes));
     tg_ahead_check(a, a->context[0], tg_gemm_problem_of(a->context[0], &d, &q));
     tg_product_function(w, (const tg_gemm *const *)&b->plan[i * a->n], &q, b->names[i], i, header);
     if (d.packing) tg_packing_function(w, d.packing, b->names[i], header);
@@ -126,7 +126,7 @@ tg_status tg_build_packing_sized(tg_context *c, const tg_gemm_desc *desc, size_t
   memset(out, 0, sizeof *out);
   if (!desc || !targets || !n || n > TG_AHEAD_TARGETS)
     return tg_kit_fail(c, TG_EINVAL, "a descriptor, and 1 to %d targets, are wanted", TG_AHEAD_TARGETS);
-  tg_kit_read_struct(&k.d, sizeof k.d, desc, desc_bytes);
+  if (TG_READ(c, tg_gemm_desc, &k.d, desc, desc_bytes) != TG_OK) return TG_EINVAL;
   k.d.packing = NULL;
   if (!(k.plan = tg_kit_new(c, sizeof *k.plan))) return TG_ENOMEM;
   for (uint32_t i = 0; i < n && s == TG_OK; i++) {

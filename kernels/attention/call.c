@@ -23,13 +23,15 @@ static tg_status read_starts(const tg_attention_work *w, const char *name, const
 tg_status tg_attention_read_sizes(tg_attention_work *w, const tg_attention *a, const tg_attention_call *call,
                                   size_t call_bytes, tg_attention_call *copy) {
   if (!call) return wrong(a, "no call is given");
-  const tg_attention_call *c = tg_kit_whole_struct(copy, sizeof *copy, call, call_bytes);
+  tg_status s = TG_WHOLE(a->plan.context, tg_attention_call, copy, &call, call_bytes);
+  if (s != TG_OK) return s;
+  const tg_attention_call *c = call;
   w->a = a, w->call = c, w->batch = c->batch ? c->batch : 1;
   if (w->batch < 0 || w->batch > (int64_t)1 << 31)
     return wrong(a, "tg_attention_call.batch = %lld is no number of sequences", (long long)c->batch);
   const int32_t *qs = c->query_starts, *ks = c->key_starts;
   tg_context *context = a->plan.context;
-  tg_status s = qs ? read_starts(w, "query_starts", qs, a->queries, &w->queries)
+  s = qs ? read_starts(w, "query_starts", qs, a->queries, &w->queries)
                    : tg_kit_check_size(context, call_name, "queries", a->queries, c->queries, &w->queries);
   if (s == TG_OK)
     s = ks ? read_starts(w, "key_starts", ks, a->keys, &w->keys)

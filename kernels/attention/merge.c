@@ -27,7 +27,8 @@ tg_status tg_attention_merge_sized(const tg_attention *a, const tg_attention_mer
   tg_attention_merge_call copy;
   if (!a) return TG_EINVAL;
   if (!given) return wrong(a, "no call is given");
-  const tg_attention_merge_call *c = tg_kit_whole_struct(&copy, sizeof copy, given, call_bytes);
+  if (TG_WHOLE(a->plan.context, tg_attention_merge_call, &copy, &given, call_bytes) != TG_OK) return TG_EINVAL;
+  const tg_attention_merge_call *c = given;
   if (a->plan.device) return wrong(a, "tg_attention_merge: a plan on a device does not merge");
   if (!a->join.kernel) return wrong(a, "tg_attention_merge: the plan has no LSE: tg_attention_desc.lse = 1");
   int64_t batch = c->batch ? c->batch : 1, queries, rows;

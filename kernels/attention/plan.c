@@ -364,7 +364,7 @@ tg_status tg_attention_plan_sized(tg_context *c, const tg_attention_desc *desc, 
   *out = NULL;
   if (!desc) return tg_context_fail(c, TG_EINVAL, "no descriptor is given");
   tg_attention_desc d;
-  tg_kit_read_struct(&d, sizeof d, desc, desc_bytes);
+  if (TG_READ(c, tg_attention_desc, &d, desc, desc_bytes) != TG_OK) return TG_EINVAL;
   tg_attention *a = tg_kit_new(c, sizeof *a);
   if (!a) return TG_ENOMEM;
   a->plan.context = c;
@@ -383,7 +383,9 @@ void tg_attention_free(tg_attention *a) {
   tg_kit_delete(a->plan.context, a, sizeof *a);
 }
 
-tg_attention_info tg_attention_describe(const tg_attention *a) {
-  return a ? (tg_attention_info){a->plan.compiled, a->plan.found, a->plan.per_thread, a->plan.tuned}
-           : (tg_attention_info){0};
+void tg_attention_describe_sized(const tg_attention *a, tg_attention_info *out, size_t info_bytes) {
+  tg_attention_info info = {0};
+  if (!out) return;
+  if (a) info = (tg_attention_info){a->plan.compiled, a->plan.found, a->plan.per_thread, a->plan.tuned};
+  tg_sized_write(out, info_bytes, &info, sizeof info);
 }

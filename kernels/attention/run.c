@@ -331,14 +331,14 @@ tg_status tg_attention_put_sized(tg_program *program, const tg_attention *a, con
                                  size_t call_bytes) {
 #define AT(field) (uint16_t)offsetof(tg_attention_call, field)
   enum { FIXED = 8, POINTERS = FIXED + TG_ATTENTION_ARGS };
-  tg_attention_call c = {0}, copy;
+  tg_attention_call c, copy;
   tg_program_access accesses[TENSORS + 1];
   work r;
   if (!a || !program) return TG_EINVAL;
   if (!given) return wrong(a, "no call is given");
   if (a->problem.backward)
     return wrong(a, "tg_attention_put: a plan with backward = 1 is run by tg_attention_run alone");
-  tg_kit_read_struct(&c, sizeof c, given, call_bytes);
+  if (TG_READ(a->plan.context, tg_attention_call, &c, given, call_bytes) != TG_OK) return TG_EINVAL;
   if (c.queue || c.exec || c.workspace || c.threads)
     return wrong(a, "tg_attention_put: the program brings workspace, threads and queue: exec, threads, workspace and "
                     "queue of the call are 0");

@@ -43,7 +43,7 @@ typedef struct {
   size_t (*workspace)(const tg_gemm *, const tg_gemm_call *, size_t);
   tg_status (*run)(const tg_gemm *, const tg_gemm_call *, size_t);
   tg_gemm_code *(*function)(const tg_gemm *);
-  tg_gemm_info (*describe)(const tg_gemm *);
+  void (*describe)(const tg_gemm *, tg_gemm_info *, size_t);
   tg_context *context;         /* NULL: it could not be created */
 } engine;
 
@@ -70,7 +70,7 @@ static struct {
                        .workspace = tg_gemm_workspace_sized,
                        .run = tg_gemm_run_sized,
                        .function = tg_gemm_function,
-                       .describe = tg_gemm_describe}}};
+                       .describe = tg_gemm_describe_sized}}};
 
 typedef struct { size_t bytes; char memory[]; } scratch;
 enum { SCRATCH_ALIGN = 64 };
@@ -144,7 +144,7 @@ static void open_compiler(void) {
   *(void **)&e->workspace = dlsym(library, "tg_gemm_workspace_sized");
   *(void **)&e->run = dlsym(library, "tg_gemm_run_sized");
   *(void **)&e->function = dlsym(library, "tg_gemm_function");
-  *(void **)&e->describe = dlsym(library, "tg_gemm_describe");
+  *(void **)&e->describe = dlsym(library, "tg_gemm_describe_sized");
   if (e->create && e->plan && e->workspace && e->run && e->function && e->describe)
     tg_run_on_own_stack(create, e);
 }
@@ -217,7 +217,9 @@ static void make(void *user) {
 
 /* Bare code, where the plan has it. */
 static void take_code(const engine *by, const tg_gemm *plan, int at) {
-  state.scratch[at] = by->describe(plan).workspace != 0;
+  tg_gemm_info info;
+  by->describe(plan, &info, sizeof info);
+  state.scratch[at] = info.workspace != 0;
   atomic_store_explicit(&state.code[at], by->function(plan), memory_order_release);
 }
 

@@ -78,17 +78,20 @@ tg_status tg_attention_space_of(tg_context *c, const tg_attention_desc *d, int64
 }
 
 tg_status tg_attention_tune_sized(tg_context *c, const tg_attention_desc *desc, size_t desc_bytes, int64_t queries,
-                                  int64_t keys, const tg_tune_options *options, tg_tune_result **out) {
+                                  int64_t keys, const tg_tune_options *options, size_t options_bytes,
+                                  tg_tune_result **out) {
   tg_attention_desc d;
   tg_attention_space w;
   char about[8192];
   if (!c || !out) return TG_EINVAL;
   *out = NULL;
   if (!desc) return tg_context_fail(c, TG_EINVAL, "no descriptor is given");
-  tg_kit_read_struct(&d, sizeof d, desc, desc_bytes);
+  tg_tune_options o;
+  if (TG_READ(c, tg_attention_desc, &d, desc, desc_bytes) != TG_OK ||
+      TG_READ(c, tg_tune_options, &o, options, options_bytes) != TG_OK)
+    return TG_EINVAL;
   tg_status s = tg_attention_space_of(c, &d, queries, keys, &w);
   if (s != TG_OK) return s;
-  tg_tune_options o = options ? *options : (tg_tune_options){0};
   o.threads = 1;   /* a plan gives its runs to threads, each of which is one task */
   o.bindings = w.binding, o.bindings_n = w.bindings_n, o.user = &w.problem, o.params = w.params,
   o.params_n = w.params_n;

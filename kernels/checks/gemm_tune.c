@@ -69,16 +69,18 @@ static int64_t rows_of_part(const tg_gemm_space *w, uint32_t threads, double bud
 }
 
 tg_status tg_gemm_tune_sized(tg_context *c, const tg_gemm_desc *desc, size_t desc_bytes, int64_t m, int64_t n,
-                             int64_t k, const tg_tune_options *options, tg_tune_result **out) {
-  tg_gemm_desc d = {0};
+                             int64_t k, const tg_tune_options *options, size_t options_bytes, tg_tune_result **out) {
+  tg_gemm_desc d;
+  tg_tune_options o;
   tg_gemm_space w;
   if (!c || !out) return TG_EINVAL;
   *out = NULL;
   if (!desc) return tg_context_fail(c, TG_EINVAL, "no descriptor is given");
-  memcpy(&d, desc, desc_bytes < sizeof d ? desc_bytes : sizeof d);
+  if (TG_READ(c, tg_gemm_desc, &d, desc, desc_bytes) != TG_OK ||
+      TG_READ(c, tg_tune_options, &o, options, options_bytes) != TG_OK)
+    return TG_EINVAL;
   tg_status s = tg_gemm_space_of(c, &d, m, n, k, &w);
   if (s != TG_OK) return s;
-  tg_tune_options o = options ? *options : (tg_tune_options){0};
   if (!o.threads || o.threads > w.plan.plan.most) o.threads = w.plan.plan.most;   /* the plan uses no more threads */
   if (w.strips) o.threads = 1;
   o.bindings = w.binding, o.bindings_n = w.bindings_n, o.user = &w.problem, o.params = w.params,

@@ -24,7 +24,7 @@ tg_status tg_gemm_packing_choose_sized(tg_context *c, const tg_gemm_desc *uses, 
   tg_gemm_problem widest = {0};
   for (uint32_t i = 0; i < uses_n; i++) {
     tg_gemm_desc d;
-    tg_kit_read_struct(&d, sizeof d, (const char *)uses + i * desc_bytes, desc_bytes);
+    if (TG_READ(c, tg_gemm_desc, &d, (const char *)uses + i * desc_bytes, desc_bytes) != TG_OK) return TG_EINVAL;
     d.packing = NULL;
     tg_gemm_problem p;
     tg_status s = tg_gemm_problem_of(c, &d, &p);

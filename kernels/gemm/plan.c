@@ -487,7 +487,7 @@ tg_status tg_gemm_plan_sized(tg_context *c, const tg_gemm_desc *desc, size_t des
   *out = NULL;
   if (!desc) return tg_context_fail(c, TG_EINVAL, "no descriptor is given");
   tg_gemm_desc d;
-  tg_kit_read_struct(&d, sizeof d, desc, desc_bytes);
+  if (TG_READ(c, tg_gemm_desc, &d, desc, desc_bytes) != TG_OK) return TG_EINVAL;
   tg_gemm *g = tg_kit_new(c, sizeof *g);
   if (!g) return TG_ENOMEM;
   g->plan.context = c;
@@ -504,8 +504,11 @@ void tg_gemm_free(tg_gemm *g) {
   tg_kit_delete(g->plan.context, g, sizeof *g);
 }
 
-tg_gemm_info tg_gemm_describe(const tg_gemm *g) {
-  return g ? (tg_gemm_info){g->plan.compiled, g->plan.found, g->plan.per_thread, g->plan.tuned} : (tg_gemm_info){0};
+void tg_gemm_describe_sized(const tg_gemm *g, tg_gemm_info *out, size_t info_bytes) {
+  tg_gemm_info info = {0};
+  if (!out) return;
+  if (g) info = (tg_gemm_info){g->plan.compiled, g->plan.found, g->plan.per_thread, g->plan.tuned};
+  tg_sized_write(out, info_bytes, &info, sizeof info);
 }
 
 tg_gemm_code *tg_gemm_function(const tg_gemm *g) {

@@ -427,9 +427,9 @@ static void run_all(void *arg, char *workspace) {
 }
 
 size_t tg_gemm_workspace_sized(const tg_gemm *g, const tg_gemm_call *given, size_t call_bytes) {
-  tg_gemm_call call = {0};
+  tg_gemm_call call;
   if (!g) return 0;
-  if (given) tg_kit_read_struct(&call, sizeof call, given, call_bytes);
+  if (TG_READ(g->plan.context, tg_gemm_call, &call, given, call_bytes) != TG_OK) return 0;
   if (g->plan.device) return g->plan.shared;
   uint32_t threads = given ? tg_kit_exec_of(&g->plan, call.exec, call.threads).threads : g->plan.most;
   return tg_kit_workspace(tg_kit_needed(&g->plan, threads, !given || call.batch > 1));
@@ -462,8 +462,9 @@ tg_status tg_gemm_run_sized(const tg_gemm *g, const tg_gemm_call *call, size_t c
   run r;
   if (!g) return TG_EINVAL;
   if (!call) return wrong(g, "no call is given");
-  call = tg_kit_whole_struct(&copy, sizeof copy, call, call_bytes);
-  tg_status s = read_call(&r, g, call);
+  tg_status s = TG_WHOLE(g->plan.context, tg_gemm_call, &copy, &call, call_bytes);
+  if (s != TG_OK) return s;
+  s = read_call(&r, g, call);
   if (s != TG_OK || !r.m || !r.n) return s;
   if (g->plan.device) return put_all(&r);
   if (call->queue) return wrong(g, "tg_gemm_call.queue is given, and the plan is for the CPU: tg_gemm_desc.device");
@@ -522,12 +523,12 @@ static uint32_t find_accesses(const run *r, tg_program_access *out) {
 tg_status tg_gemm_put_sized(tg_program *program, const tg_gemm *g, const tg_gemm_call *given, size_t call_bytes) {
 #define AT(field) (uint16_t)offsetof(tg_gemm_call, field)
   enum { SCALARS = 5, POINTERS = SCALARS + 2 + TG_GEMM_ARGS };
-  tg_gemm_call c = {0};
+  tg_gemm_call c;
   tg_program_access accesses[ACCESSES];
   run r;
   if (!g || !program) return TG_EINVAL;
   if (!given) return wrong(g, "no call is given");
-  tg_kit_read_struct(&c, sizeof c, given, call_bytes);
+  if (TG_READ(g->plan.context, tg_gemm_call, &c, given, call_bytes) != TG_OK) return TG_EINVAL;
   bool device = g->plan.device != NULL;
   if (c.a_list || c.b_list || c.c_list || c.group_m)
     return wrong(g, "tg_gemm_put: a program has no lists of products, and no groups: put them one by one");

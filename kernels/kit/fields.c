@@ -15,18 +15,6 @@ tg_status tg_kit_fail(tg_context *c, tg_status s, const char *format, ...) {
   return tg_context_fail(c, s, message);
 }
 
-void tg_kit_read_struct(void *to, size_t to_bytes, const void *from, size_t from_bytes) {
-  size_t n = from_bytes < to_bytes ? from_bytes : to_bytes;
-  memcpy(to, from, n);
-  memset((char *)to + n, 0, to_bytes - n);
-}
-
-const void *tg_kit_whole_struct(void *copy, size_t bytes, const void *given, size_t given_bytes) {
-  if (given_bytes >= bytes) return given;
-  tg_kit_read_struct(copy, bytes, given, given_bytes);
-  return copy;
-}
-
 bool tg_kit_read_dim(tg_dim d, int64_t most, tg_kit_dim *out) {
   *out = (tg_kit_dim){d.lo, d.hi ? d.hi : d.lo};
   return d.lo >= 0 && out->hi >= d.lo && out->hi <= most;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Reading the descriptors and calls of an operation: structs of older headers, sizes, types, strides, arguments of
+ * Reading the descriptors and calls of an operation: sizes, types, strides, arguments of
  * epilogues. An error message names the field that is wrong, such as "tg_gemm_desc.arg[1].type". */
 #ifndef TG_KIT_FIELDS_H
 #define TG_KIT_FIELDS_H
@@ -8,13 +8,6 @@
 
 /* Sets the context's message and returns s. */
 tg_status tg_kit_fail(tg_context *c, tg_status s, const char *format, ...) TG_PRINTF(3, 4);
-
-/* Copies a struct of a program that was built against an older or newer header, which may be shorter or longer than
- * ours; fields that it lacks become 0. */
-void tg_kit_read_struct(void *to, size_t to_bytes, const void *from, size_t from_bytes);
-
-/* The struct as it was given, or, if it is shorter than ours, completed in `copy`. */
-const void *tg_kit_whole_struct(void *copy, size_t bytes, const void *given, size_t given_bytes);
 
 /* tg_kit_read_dim: reads a size of a descriptor; false unless it is within 0..most. tg_kit_read_size: reads that size
  * of a call; false if d is fixed and given is neither 0 nor the fixed size, or if given is outside d's range.

@@ -158,7 +158,7 @@ tg_status tg_nn_plan_sized(tg_context *c, const tg_nn_desc *desc, size_t desc_by
   *out = NULL;
   if (!desc) return tg_context_fail(c, TG_EINVAL, "no descriptor is given");
   tg_nn_desc d;
-  tg_kit_read_struct(&d, sizeof d, desc, desc_bytes);
+  if (TG_READ(c, tg_nn_desc, &d, desc, desc_bytes) != TG_OK) return TG_EINVAL;
   tg_nn *nn = tg_kit_new(c, sizeof *nn);
   if (!nn) return TG_ENOMEM;
   nn->plan.context = c;
@@ -176,6 +176,9 @@ void tg_nn_free(tg_nn *nn) {
 
 const char *tg_nn_text(const tg_nn *nn) { return nn ? nn->text : ""; }
 
-tg_nn_info tg_nn_describe(const tg_nn *nn) {
-  return nn ? (tg_nn_info){nn->plan.compiled, nn->plan.found, nn->plan.per_thread, nn->plan.tuned} : (tg_nn_info){0};
+void tg_nn_describe_sized(const tg_nn *nn, tg_nn_info *out, size_t info_bytes) {
+  tg_nn_info info = {0};
+  if (!out) return;
+  if (nn) info = (tg_nn_info){nn->plan.compiled, nn->plan.found, nn->plan.per_thread, nn->plan.tuned};
+  tg_sized_write(out, info_bytes, &info, sizeof info);
 }

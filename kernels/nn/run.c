@@ -107,10 +107,10 @@ static tg_status put_all(run *r) {
 }
 
 size_t tg_nn_workspace_sized(const tg_nn *nn, const tg_nn_call *given, size_t call_bytes) {
-  tg_nn_call call = {0};
+  tg_nn_call call;
   if (!nn) return 0;
   if (nn->plan.device) return nn->plan.shared;
-  if (given) tg_kit_read_struct(&call, sizeof call, given, call_bytes);
+  if (TG_READ(nn->plan.context, tg_nn_call, &call, given, call_bytes) != TG_OK) return 0;
   uint32_t threads = given ? tg_kit_exec_of(&nn->plan, call.exec, call.threads).threads : nn->plan.most;
   return tg_kit_workspace(tg_kit_needed(&nn->plan, threads, false));
 }
@@ -121,8 +121,10 @@ tg_status tg_nn_run_sized(const tg_nn *nn, const tg_nn_call *call, size_t call_b
   if (!nn) return TG_EINVAL;
   r.nn = nn;
   if (!call) return wrong(&r, "no call is given");
-  r.call = tg_kit_whole_struct(&copy, sizeof copy, call, call_bytes);
-  tg_status s = read_sizes(&r);
+  tg_status s = TG_WHOLE(nn->plan.context, tg_nn_call, &copy, &call, call_bytes);
+  if (s != TG_OK) return s;
+  r.call = call;
+  s = read_sizes(&r);
   if (s == TG_OK) s = read_operands(&r);
   if (s != TG_OK) return s;
   if (nn->plan.device) return put_all(&r);

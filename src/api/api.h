@@ -98,6 +98,21 @@ static inline bool tg_context_has_choices(const tg_context *c) { return c->tuned
 tg_status tg_context_open(const tg_context_options *options, size_t bytes, const tg_compiler *compiler,
                           tg_context **out);
 tg_status tg_context_fail(tg_context *c, tg_status s, const char *message);
+/* Reads a struct that the program has filled in, of `bytes` bytes there (tg_sized_read). */
+tg_status tg_context_read(tg_context *c, const char *type, void *own, size_t own_bytes, const void *given,
+                          size_t bytes);
+/* Likewise, for a pointer to it, which afterwards points to the copy, unless it has the library's own size or is
+ * NULL. */
+static inline tg_status tg_context_whole(tg_context *c, const char *type, void *copy, size_t own_bytes,
+                                         const void **given, size_t bytes) {
+  if (!*given || bytes == own_bytes) return TG_OK;
+  tg_status s = tg_context_read(c, type, copy, own_bytes, *given, bytes);
+  *given = copy;
+  return s;
+}
+/* Both by the name of the type. */
+#define TG_READ(c, T, own, given, bytes) tg_context_read(c, #T, own, sizeof(T), given, bytes)
+#define TG_WHOLE(c, T, copy, given, bytes) tg_context_whole(c, #T, copy, sizeof(T), (const void **)(given), bytes)
 
 /* kept.c: choices made before, by this process or by another with the same folder. key: the question, as text; the
  * machine and tg's own code are added to it. Read: false if there is none, or it does not fit. */

@@ -50,6 +50,13 @@ tg_status tg_context_fail(tg_context *c, tg_status s, const char *message) {
   return s;
 }
 
+tg_status tg_context_read(tg_context *c, const char *type, void *own, size_t own_bytes, const void *given,
+                          size_t bytes) {
+  char message[512];
+  const char *why = tg_sized_read(type, own, own_bytes, given, bytes, message, sizeof message);
+  return why ? tg_context_fail(c, TG_EINVAL, why) : TG_OK;
+}
+
 const char *tg_error_message(tg_context *c) {
   if (!c) return "no context";
   pthread_mutex_lock(&c->lock);
@@ -108,11 +115,14 @@ static void create(void *arg) {
 
 tg_status tg_context_open(const tg_context_options *options, size_t bytes, const tg_compiler *compiler,
                           tg_context **out) {
-  tg_context_options given = {.flags = 0}, *o = &given;
-  if (options) memcpy(&given, options, bytes < sizeof given ? bytes : sizeof given);
+  tg_context_options given, *o = &given;
+  char message[512];
+  const char *why = tg_sized_read("tg_context_options", o, sizeof *o, options, bytes, message, sizeof message);
   tg_allocator a = o->allocator.alloc && o->allocator.free ? o->allocator : tg_allocator_default();
   if (!out) return TG_EINVAL;
   *out = NULL;
+  if (why && o->log) o->log(o->log_user, why);
+  if (why) return TG_EINVAL;
   tg_context *c = a.alloc(a.user, sizeof *c);
   if (!c) return TG_ENOMEM;
   memset(c, 0, sizeof *c);

@@ -119,11 +119,11 @@ tg_status tg_device_finish(tg_device *d) {
 
 tg_status tg_queue_open_sized(tg_device *d, const tg_queue_options *options, size_t options_bytes, tg_queue **out) {
   char message[512] = "";
-  tg_queue_options o = {0};
+  tg_queue_options o;
   if (!d) return TG_EINVAL;
   if (!out) return tg_context_fail(d->context, TG_EINVAL, "no place is given for the queue");
   *out = NULL;
-  if (options) memcpy(&o, options, options_bytes < sizeof o ? options_bytes : sizeof o);
+  if (TG_READ(d->context, tg_queue_options, &o, options, options_bytes) != TG_OK) return TG_EINVAL;
   return told(d, tg_queue_make(d, &o, out, message, sizeof message), message);
 }
 
@@ -188,10 +188,10 @@ tg_status tg_queue_recorded(tg_queue *q, tg_graph **out) {
 
 tg_status tg_queue_replay_sized(tg_queue *q, tg_graph *g, const tg_graph_replay *replay, size_t replay_bytes) {
   char message[512] = "";
-  tg_graph_replay r = {0};
+  tg_graph_replay r;
   if (!q) return TG_EINVAL;
   if (!g) return tg_context_fail(q->device->context, TG_EINVAL, "no graph is given");
-  if (replay) memcpy(&r, replay, replay_bytes < sizeof r ? replay_bytes : sizeof r);
+  if (TG_READ(q->device->context, tg_graph_replay, &r, replay, replay_bytes) != TG_OK) return TG_EINVAL;
   if ((r.moves_n && !r.moves) || (r.params_n && !r.params))
     return tg_context_fail(q->device->context, TG_EINVAL, "the replay lacks its moves or parameters");
   return told(q->device, tg_graph_put(q, g, &r, message, sizeof message), message);

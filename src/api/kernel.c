@@ -50,12 +50,20 @@ tg_device_kernel *tg_kernel_for(const tg_kernel *k, const int64_t *params, uint3
   return k->loaded;
 }
 
-static bool complete(const tg_launch *l) { return l && (l->buffers || !l->buffers_n) && (l->params || !l->params_n); }
+/* The program's struct, which may lie in copy then. */
+static tg_status read_launch(const tg_kernel *k, const tg_launch **l, size_t bytes, tg_launch *copy) {
+  tg_status s = TG_WHOLE(k->context, tg_launch, copy, l, bytes);
+  if (s != TG_OK) return s;
+  if (!*l || (!(*l)->buffers && (*l)->buffers_n) || (!(*l)->params && (*l)->params_n))
+    return tg_context_fail(k->context, TG_EINVAL, "the launch lacks its buffers or parameters");
+  return TG_OK;
+}
 
 /* queue NULL: the default one of the kernel's device, and wait */
-static tg_status start(tg_queue *q, tg_kernel *k, const tg_launch *l) {
+static tg_status start(tg_queue *q, tg_kernel *k, const tg_launch *l, size_t bytes) {
   char message[512];
-  if (!complete(l)) return tg_context_fail(k->context, TG_EINVAL, "the launch lacks its buffers or parameters");
+  tg_launch copy;
+  if (read_launch(k, &l, bytes, &copy) != TG_OK) return TG_EINVAL;
   tg_device_kernel *code = tg_kernel_for(k, l->params, l->params_n);
   tg_status s = q ? tg_device_put(q, code, l, message, sizeof message)
                   : tg_device_run(code, l, message, sizeof message);
@@ -63,20 +71,28 @@ static tg_status start(tg_queue *q, tg_kernel *k, const tg_launch *l) {
 }
 
 /* k is NULL if it is from a failed compile */
-tg_status tg_kernel_run(tg_kernel *k, const tg_launch *l) { return k ? start(NULL, k, l) : TG_EINVAL; }
+tg_status tg_kernel_run_sized(tg_kernel *k, const tg_launch *l, size_t bytes) {
+  return k ? start(NULL, k, l, bytes) : TG_EINVAL;
+}
 
-tg_status tg_kernel_start(tg_kernel *k, const tg_launch *l) {
-  tg_status s = k ? start(k->loaded->device->queue, k, l) : TG_EINVAL;
+tg_status tg_kernel_start_sized(tg_kernel *k, const tg_launch *l, size_t bytes) {
+  tg_status s = k ? start(k->loaded->device->queue, k, l, bytes) : TG_EINVAL;
   return s == TG_OK ? tg_queue_submit(k->loaded->device->queue, NULL) : s;
 }
 
-tg_status tg_queue_launch(tg_queue *q, tg_kernel *k, const tg_launch *l) { return q && k ? start(q, k, l) : TG_EINVAL; }
+tg_status tg_queue_launch_sized(tg_queue *q, tg_kernel *k, const tg_launch *l, size_t bytes) {
+  return q && k ? start(q, k, l, bytes) : TG_EINVAL;
+}
 
-tg_status tg_kernel_time(tg_kernel *k, const tg_launch *l, double seconds, tg_timing *out) {
+tg_status tg_kernel_time_sized(tg_kernel *k, const tg_launch *l, size_t bytes, double seconds, tg_timing *out,
+                               size_t out_bytes) {
   char message[512];
+  tg_launch copy;
+  tg_timing t = {.runs = 0};
   if (!k) return TG_EINVAL;
   if (!out) return tg_context_fail(k->context, TG_EINVAL, "no place is given for the timing");
-  if (!complete(l)) return tg_context_fail(k->context, TG_EINVAL, "the launch lacks its buffers or parameters");
-  tg_status s = tg_device_time(tg_kernel_for(k, l->params, l->params_n), l, seconds, out, message, sizeof message);
+  if (read_launch(k, &l, bytes, &copy) != TG_OK) return TG_EINVAL;
+  tg_status s = tg_device_time(tg_kernel_for(k, l->params, l->params_n), l, seconds, &t, message, sizeof message);
+  tg_sized_write(out, out_bytes, &t, sizeof t);
   return s == TG_OK ? s : tg_context_fail(k->context, s, message);
 }

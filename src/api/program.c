@@ -34,11 +34,11 @@ void *tg_program_take(tg_program *p, size_t bytes) {
 
 tg_status tg_program_begin_sized(tg_context *c, const tg_program_options *options, size_t options_bytes,
                                  tg_program **out) {
-  tg_program_options o = {0};
+  tg_program_options o;
   if (!c) return TG_EINVAL;
   if (!out) return tg_context_fail(c, TG_EINVAL, "no place is given for the program");
   *out = NULL;
-  if (options) memcpy(&o, options, options_bytes < sizeof o ? options_bytes : sizeof o);
+  if (TG_READ(c, tg_program_options, &o, options, options_bytes) != TG_OK) return TG_EINVAL;
   if (o.threads < -1) return tg_context_fail(c, TG_EINVAL, "tg_program_options.threads is below -1");
   if (o.device && o.device->context != c)
     return tg_context_fail(c, TG_EINVAL, "tg_program_options.device is another context's");
@@ -166,19 +166,20 @@ static void append(tg_program *p, tg_program_step *s) {
   p->steps_n++;
 }
 
-tg_status tg_program_launch(tg_program *p, tg_kernel *k, const tg_launch *l) {
+tg_status tg_program_launch_sized(tg_program *p, tg_kernel *k, const tg_launch *given, size_t launch_bytes) {
   void *buffers[TG_MAX_BUFFERS + 1];
   int64_t bytes[TG_MAX_BUFFERS];
   char message[512];
   tg_work w;
   if (!p || !k) return TG_EINVAL;
   if (still_open(p) != TG_OK) return TG_EINVAL;
-  if (!l || (!l->buffers && l->buffers_n) || (!l->params && l->params_n))
+  tg_launch plain, *l = &plain;
+  if (TG_READ(p->context, tg_launch, l, given, launch_bytes) != TG_OK) return TG_EINVAL;
+  if (!given || (!l->buffers && l->buffers_n) || (!l->params && l->params_n))
     return fail(p, TG_EINVAL, "step %u, '%s': the launch lacks its buffers or parameters", p->steps_n, k->info.name);
   if (k->loaded->device != p->device)
     return fail(p, TG_EINVAL, "step %u: kernel '%s' was compiled for another device than the program's", p->steps_n,
                 k->info.name);
-  tg_launch plain = *l;
   plain.workspace = NULL;
   tg_status s = tg_device_check(k->loaded, &plain, buffers, bytes, &w, message, sizeof message);
   if (s != TG_OK) return fail(p, s, "step %u: %s", p->steps_n, message);
@@ -187,12 +188,12 @@ tg_status tg_program_launch(tg_program *p, tg_kernel *k, const tg_launch *l) {
   tg_program_pointer *pointers = tg_program_take(p, n * sizeof *pointers);
   tg_program_access *accesses = tg_program_take(p, n * sizeof *accesses);
   int64_t *params = tg_program_take(p, l->params_n * sizeof *params);
-  size_t *given = tg_program_take(p, n * sizeof *given);
-  if (!step || !pointers || !accesses || !params || !given) return TG_ENOMEM;
+  size_t *lengths = tg_program_take(p, n * sizeof *lengths);
+  if (!step || !pointers || !accesses || !params || !lengths) return TG_ENOMEM;
   *step = (tg_program_step){.kernel = k,
                             .workspace = tg_device_workspace(k->loaded, p->threads),
                             .pointers = pointers,
-                            .bytes = given,
+                            .bytes = lengths,
                             .params = params,
                             .accesses = accesses,
                             .pointers_n = n,
@@ -200,7 +201,7 @@ tg_status tg_program_launch(tg_program *p, tg_kernel *k, const tg_launch *l) {
   for (uint32_t i = 0; i < n; i++) {
     const tg_buffer_desc *b = &k->info.buffers[i];
     pointers[i].value = (uintptr_t)buffers[i];
-    given[i] = (size_t)bytes[i];
+    lengths[i] = (size_t)bytes[i];
     if (bytes[i])
       accesses[step->accesses_n++] = (tg_program_access){(uintptr_t)buffers[i], (size_t)bytes[i],
                                                          (uint32_t)tg_type_bytes(b->type), b->read, b->written};
@@ -288,7 +289,6 @@ tg_status tg_program_describe_sized(const tg_program *p, tg_program_info *out, s
                        .planned_bytes = p->planned,
                        .scratch_bytes = p->scratch,
                        .workspace = p->host ? p->planned + p->scratch : 0};
-  if (bytes > sizeof i) memset((char *)out + sizeof i, 0, bytes - sizeof i);
-  memcpy(out, &i, bytes < sizeof i ? bytes : sizeof i);
+  tg_sized_write(out, bytes, &i, sizeof i);
   return TG_OK;
 }

@@ -218,10 +218,10 @@ static tg_status run_there(tg_program *p, const tg_program_call *c) {
 }
 
 tg_status tg_program_run_sized(tg_program *p, const tg_program_call *call, size_t call_bytes) {
-  tg_program_call c = {0};
+  tg_program_call c;
   if (!p) return TG_EINVAL;
-  if (call) memcpy(&c, call, call_bytes < sizeof c ? call_bytes : sizeof c);
-  tg_status s = check_call(p, &c);
+  tg_status s = TG_READ(p->context, tg_program_call, &c, call, call_bytes);
+  if (s == TG_OK) s = check_call(p, &c);
   if (s != TG_OK) return s;
   return p->host ? run_here(p, &c) : run_there(p, &c);
 }

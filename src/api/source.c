@@ -396,16 +396,22 @@ static tg_status compile_any(tg_context *c, tg_kernel_source s, const tg_kernel_
   return tg_with_choice(c, &s, defs, n, compile_source, &k);
 }
 
-static tg_status compile(tg_context *c, tg_kernel_source s, tg_kernel **out) { return compile_any(c, s, NULL, 0, out); }
-
-tg_status tg_kernel_compile(tg_context *c, const tg_kernel_def *def, const tg_compile_options *o, tg_kernel **out) {
-  return compile(c, (tg_kernel_source){.def = def, .options = o}, out);
+static tg_status compile(tg_context *c, tg_kernel_source s, size_t options_bytes, tg_kernel **out) {
+  tg_compile_options copy;
+  if (c && TG_WHOLE(c, tg_compile_options, &copy, &s.options, options_bytes) != TG_OK) return TG_EINVAL;
+  return compile_any(c, s, NULL, 0, out);
 }
 
-tg_status tg_kernel_compile_tuned(tg_context *c, const tg_kernel_def *const *defs, uint32_t n,
-                                  const tg_compile_options *o, tg_kernel **out) {
-  tg_compile_options tuned = o ? *o : tg_no_options;
+tg_status tg_kernel_compile_sized(tg_context *c, const tg_kernel_def *def, const tg_compile_options *o, size_t bytes,
+                                  tg_kernel **out) {
+  return compile(c, (tg_kernel_source){.def = def, .options = o}, bytes, out);
+}
+
+tg_status tg_kernel_compile_tuned_sized(tg_context *c, const tg_kernel_def *const *defs, uint32_t n,
+                                        const tg_compile_options *o, size_t bytes, tg_kernel **out) {
+  tg_compile_options tuned;
   if (!c) return TG_EINVAL;
+  if (TG_READ(c, tg_compile_options, &tuned, o, bytes) != TG_OK) return TG_EINVAL;
   bool given = defs && n;
   for (uint32_t i = 0; given && i < n; i++) given = defs[i] && defs[i]->name && defs[i]->body;
   if (!given) return tg_context_fail(c, TG_EINVAL, "no kernel is given, or one of them is NULL");
@@ -413,7 +419,7 @@ tg_status tg_kernel_compile_tuned(tg_context *c, const tg_kernel_def *const *def
   return compile_any(c, (tg_kernel_source){.def = defs[0], .options = &tuned}, defs, n, out);
 }
 
-tg_status tg_kernel_compile_text(tg_context *c, const char *file, const char *text, const tg_compile_options *o,
-                                 tg_kernel **out) {
-  return compile(c, (tg_kernel_source){.file = file, .text = text, .options = o}, out);
+tg_status tg_kernel_compile_text_sized(tg_context *c, const char *file, const char *text, const tg_compile_options *o,
+                                       size_t bytes, tg_kernel **out) {
+  return compile(c, (tg_kernel_source){.file = file, .text = text, .options = o}, bytes, out);
 }

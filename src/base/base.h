@@ -107,6 +107,13 @@ static inline uint64_t tg_mix(uint64_t h, uint64_t x) {
   return h ^ (h >> 29);
 }
 
+/* sized.c. Reads a struct of a public header that has `bytes` bytes in the program; fields that are missing are 0, and
+ * given NULL is all 0. Returns NULL, or an error text (written to out): a field is set that this library does not
+ * know. Write: what the program knows of it, and zeros behind. */
+const char *tg_sized_read(const char *type, void *own, size_t own_bytes, const void *given, size_t bytes, char *out,
+                          size_t n);
+void tg_sized_write(void *to, size_t bytes, const void *own, size_t own_bytes);
+
 /* Seconds of a monotonic clock. */
 double tg_now(void);
 

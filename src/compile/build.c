@@ -36,8 +36,11 @@ static void drop(tg_ahead *a) {
   for (uint32_t i = 0; i < a->n; i++) tg_kernel_free(b->kernel[i]);
 }
 
-static tg_status build_source(tg_context *c, tg_kernel_source s, const char *const *targets, uint32_t n,
-                              tg_built **out) {
+static tg_status build_source(tg_context *c, tg_kernel_source s, size_t options_bytes, const char *const *targets,
+                              uint32_t n, tg_built **out) {
+  tg_compile_options copy;
+  if (out) *out = NULL;
+  if (c && TG_WHOLE(c, tg_compile_options, &copy, &s.options, options_bytes) != TG_OK) return TG_EINVAL;
   if (!s.options) s.options = &tg_no_options;
   build b = {.ahead = {.work = {.context = c, .source = &s},
                        .names = targets,
@@ -48,12 +51,12 @@ static tg_status build_source(tg_context *c, tg_kernel_source s, const char *con
   return tg_ahead_build(&b.ahead, out);
 }
 
-tg_status tg_build(tg_context *c, const tg_kernel_def *def, const tg_compile_options *o, const char *const *targets,
-                   uint32_t n, tg_built **out) {
-  return build_source(c, (tg_kernel_source){.def = def, .options = o}, targets, n, out);
+tg_status tg_build_sized(tg_context *c, const tg_kernel_def *def, const tg_compile_options *o, size_t options_bytes,
+                         const char *const *targets, uint32_t n, tg_built **out) {
+  return build_source(c, (tg_kernel_source){.def = def, .options = o}, options_bytes, targets, n, out);
 }
 
-tg_status tg_build_text(tg_context *c, const char *file, const char *text, const tg_compile_options *o,
-                        const char *const *targets, uint32_t n, tg_built **out) {
-  return build_source(c, (tg_kernel_source){.file = file, .text = text, .options = o}, targets, n, out);
+tg_status tg_build_text_sized(tg_context *c, const char *file, const char *text, const tg_compile_options *o,
+                              size_t options_bytes, const char *const *targets, uint32_t n, tg_built **out) {
+  return build_source(c, (tg_kernel_source){.file = file, .text = text, .options = o}, options_bytes, targets, n, out);
 }

@@ -345,20 +345,22 @@ static tg_status show_source(void *user, const tg_kernel_source *s, bool tuned, 
   return tg_compilation_run(&k.work, show_job, &k);
 }
 
-static tg_status show(tg_context *c, tg_kernel_source s, const char *stage, tg_show_fn *write, void *user) {
-  if (!c) return TG_EINVAL;
+static tg_status show(tg_context *c, tg_kernel_source s, size_t options_bytes, const char *stage, tg_show_fn *write,
+                      void *user) {
+  tg_compile_options copy;
+  if (!c || TG_WHOLE(c, tg_compile_options, &copy, &s.options, options_bytes) != TG_OK) return TG_EINVAL;
   if (!write) return tg_context_fail(c, TG_EINVAL, "no function is given to write to");
   if (!s.options) s.options = &tg_no_options;
   asked a = {c, stage, write, user};
   return tg_with_choice(c, &s, NULL, 0, show_source, &a);
 }
 
-tg_status tg_show(tg_context *c, const tg_kernel_def *def, const tg_compile_options *o, const char *stage,
-                  tg_show_fn *write, void *user) {
-  return show(c, (tg_kernel_source){.def = def, .options = o}, stage, write, user);
+tg_status tg_show_sized(tg_context *c, const tg_kernel_def *def, const tg_compile_options *o, size_t options_bytes,
+                        const char *stage, tg_show_fn *write, void *user) {
+  return show(c, (tg_kernel_source){.def = def, .options = o}, options_bytes, stage, write, user);
 }
 
-tg_status tg_show_text(tg_context *c, const char *file, const char *text, const tg_compile_options *o,
-                       const char *stage, tg_show_fn *write, void *user) {
-  return show(c, (tg_kernel_source){.file = file, .text = text, .options = o}, stage, write, user);
+tg_status tg_show_text_sized(tg_context *c, const char *file, const char *text, const tg_compile_options *o,
+                             size_t options_bytes, const char *stage, tg_show_fn *write, void *user) {
+  return show(c, (tg_kernel_source){.file = file, .text = text, .options = o}, options_bytes, stage, write, user);
 }

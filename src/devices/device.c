@@ -27,8 +27,7 @@ tg_status tg_device_describe_sized(uint32_t i, tg_device_info *out, size_t bytes
   if (!out) return TG_EINVAL;
   if (!tg_device_at(i, &driver, &at, &about)) return TG_MISS;
   about.index = at;
-  if (bytes > sizeof about) memset((char *)out + sizeof about, 0, bytes - sizeof about);
-  memcpy(out, &about, bytes < sizeof about ? bytes : sizeof about);
+  tg_sized_write(out, bytes, &about, sizeof about);
   return TG_OK;
 }
 

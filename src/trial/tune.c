@@ -403,13 +403,17 @@ tg_status tg_tune_checked(tg_context *c, const tg_kernel_def *const *defs, uint3
   return tune(c, s, n, o, kind, out);
 }
 
-tg_status tg_tune(tg_context *c, const tg_kernel_def *const *defs, uint32_t n, const tg_tune_options *o,
-                  tg_tune_result **out) {
+tg_status tg_tune_sized(tg_context *c, const tg_kernel_def *const *defs, uint32_t n, const tg_tune_options *o,
+                        size_t options_bytes, tg_tune_result **out) {
+  tg_tune_options copy;
+  if (c && TG_WHOLE(c, tg_tune_options, &copy, &o, options_bytes) != TG_OK) return TG_EINVAL;
   return tg_tune_checked(c, defs, n, o, NULL, out);
 }
 
-tg_status tg_tune_text(tg_context *c, const char *file, const char *text, const tg_tune_options *o,
-                       tg_tune_result **out) {
+tg_status tg_tune_text_sized(tg_context *c, const char *file, const char *text, const tg_tune_options *o,
+                             size_t options_bytes, tg_tune_result **out) {
+  tg_tune_options copy;
+  if (c && TG_WHOLE(c, tg_tune_options, &copy, &o, options_bytes) != TG_OK) return TG_EINVAL;
   if (!o) o = &no_options;
   tg_sketch_source s[2] = {{.file = file, .text = text, .kernel = o->kernel},
                            {.file = o->with_file, .text = o->with_text}};

@@ -3,9 +3,11 @@
 #include <stddef.h>
 #include <stdio.h>
 #include "tg/attention.h"
+#include "tg/build.h"
 #include "tg/device.h"
 #include "tg/dsl.h"
 #include "tg/gemm.h"
+#include "tg/nn.h"
 #include "tg/program.h"
 
 #define SIZE(T, n) _Static_assert(sizeof(T) == (n), #T " has another size: fields are only ever appended");

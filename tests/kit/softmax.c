@@ -62,9 +62,9 @@ static tg_status compile(softmax *s, tg_kit_part *part) {
 tg_status softmax_plan(tg_context *c, const softmax_desc *given, size_t desc_bytes, softmax **out) {
   softmax_desc d;
   tg_kit_dim rows = {0, 0}, columns = {0, 0};
+  if (TG_READ(c, softmax_desc, &d, given, desc_bytes) != TG_OK) return TG_EINVAL;
   softmax *s = *out = calloc(1, sizeof *s);
   if (!s) return tg_kit_fail(c, TG_ENOMEM, "out of memory");
-  tg_kit_read_struct(&d, sizeof d, given, desc_bytes);
   tg_status status = tg_kit_plan_open(&s->plan, c, "softmax_desc", d.threads);
   s->plan.strips = true;
   s->epilogue = (tg_kit_epilogue){d.epilogue, "acc, m, n", TG_F32, s->argument, 0};
@@ -135,7 +135,7 @@ tg_status softmax_run(const softmax *s, const softmax_call *given, size_t call_b
   call_state r = {.s = s};
   tg_context *context = s->plan.context;
   int64_t m, n;
-  tg_kit_read_struct(&c, sizeof c, given, call_bytes);
+  if (TG_READ(context, softmax_call, &c, given, call_bytes) != TG_OK) return TG_EINVAL;
   if (!tg_kit_read_size(s->rows, c.rows, &m) || !tg_kit_read_size(s->part[0].size[N], c.columns, &n))
     return tg_kit_fail(context, TG_EINVAL, "softmax_call: %lld x %lld is none of the plan's sizes", (long long)c.rows,
                        (long long)c.columns);
