@@ -9,7 +9,7 @@ trap 'rm -rf "$t"' EXIT
 awk '/^## Rooms/ { on = 1; next } /^## / { on = 0 } on' docs/pipeline.md > "$t/drawing"
 ok() { passed=$((passed + 1)); }
 wrong() { failed=$((failed + 1)); echo "$*"; }
-rooms="$(sed -n 's|^[a-z]*/\([a-z]*\) .*|\1|p' rooms | tr '\n' ' ')blas"   # the front is two shared libraries of its own
+rooms="$(sed -n 's|^[a-z]*/\([a-z]*\) .*|\1|p' rooms | tr '\n' ' ')blas ggml"   # fronts: shared libraries of their own
 rank() {
   n=1
   for r in $rooms; do
