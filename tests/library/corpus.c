@@ -317,11 +317,8 @@ static void run_machine(run *r, tg_kernel *k, const char *schedule, bool usual) 
  * heuristic's words in place of its own. */
 static void run_schedules(run *r) {
   const bool own = r->own_words;
-  /* the words that the stages had: parts of open sizes have schedules of their own, whose sums are in other orders */
-  tg_str words = tg_str_new(&r->job.env);
-  for (uint32_t i = 0; i < r->job.opts.n && !own; i++) tg_str_printf(&words, "%s%s", i ? "; " : "", r->job.opts.data[i].text);
-  tg_compile_options o = {.opts = words.n ? words.data : NULL, .flags = TG_COMPILE_ONE};
-  tg_kernel *usual = compiled(r, "machine code", &o);
+  /* one code: those of parts of open sizes have schedules of their own, whose sums are in other orders */
+  tg_kernel *usual = compiled(r, "machine code", &(tg_compile_options){.flags = TG_COMPILE_ONE});
   if (usual) run_machine(r, usual, own ? "as written" : "under the heuristic's schedule", true);
   tg_kernel_free(usual);
   const char *name = own ? "under the heuristic's schedule" : "as written";
@@ -376,7 +373,7 @@ int main(int argc, char **argv) {
   const char *target = argc > 1 && !strncmp(argv[1], "--target=", 9) ? argv[1] + 9 : NULL;
   if (target) argc--, argv++;
   target = target ? test_target_or(target) : test_target();
-  tg_context_options o = {.target = target, .threads = 7, .flags = TG_CONTEXT_VERIFY};
+  tg_context_options o = {.target = target, .threads = KIT_THREADS, .flags = TG_CONTEXT_VERIFY};
   CHECK(kit_path_open(&r.path, target) && tg_context_create(&o, &r.context) == TG_OK, "a path and a context");
   catch_accesses();
   for (int i = 0; i < n; i++) {

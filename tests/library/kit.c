@@ -72,7 +72,9 @@ bool kit_path_open(kit_path *p, const char *target) {
   memset(p, 0, sizeof *p);
   tg_job_init(&p->tables, NULL);
   tg_allocator a = tg_allocator_default();
-  if (!tg_target_named(&p->target, target) || !tg_protect(&p->tables.env, compile_rules, p) || tg_jit_open(&p->jit, &a, &p->target, 0, &p->tables.env)) {
+  bool known = tg_target_named(&p->target, target);
+  if (known && !tg_target_is_device(&p->target)) p->target.threads = KIT_THREADS;
+  if (!known || !tg_protect(&p->tables.env, compile_rules, p) || tg_jit_open(&p->jit, &a, &p->target, 0, &p->tables.env)) {
     fprintf(stderr, "no path to %s: %s\n", target, p->tables.env.message);
     return false;
   }

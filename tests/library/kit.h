@@ -8,7 +8,7 @@
 #include "compile/pipeline.h"
 #include "jit/jit.h"
 
-enum { KIT_BUFFERS = 16, KIT_BAND = 64 };
+enum { KIT_BUFFERS = 16, KIT_BAND = 64, KIT_THREADS = 7 };   /* first choices depend on the threads: never on the host's */
 
 typedef struct { char path[256]; char *text; } kit_program;
 
