@@ -128,13 +128,16 @@ int main(int argc, char **argv) {
   CHECK(object_begin(), "a folder");
   if (!levels) return printf("skipped: no level of x86-64 runs here\n"), TEST_END();
   refusals(level, levels);
+  /* a third of the cases with code for all levels, the others for one, each level in its turn; "all": all for all */
+  const bool all = argc > 1 && !strcmp(argv[1], "all");
   for (int i = 0; i < CASES; i++) {
-    if (argc > 1 && strcmp(argv[1], cases[i].name)) continue;
-    one(&cases[i], &m, level, levels);
-    if (i % 3 == 1 && levels > 1) one(&cases[i], &m, &level[levels - 2], 1);
+    if (argc > 1 && !all && strcmp(argv[1], cases[i].name)) continue;
+    if (i % 3 == 0 || all) one(&cases[i], &m, level, levels);
+    else one(&cases[i], &m, &level[(uint32_t)i / 3 % levels], 1);
+    for (uint32_t k = 0; k + 1 < levels && all; k++) one(&cases[i], &m, &level[k], 1);
   }
-  float *const all[] = {m.q, m.k, m.v, m.o, m.want, m.lse, m.want_lse, m.slopes};
-  for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
+  float *const floats_of[] = {m.q, m.k, m.v, m.o, m.want, m.lse, m.want_lse, m.slopes};
+  for (size_t i = 0; i < sizeof floats_of / sizeof *floats_of; i++) free(floats_of[i]);
   free(m.workspace);
   object_end();
   return TEST_END();
