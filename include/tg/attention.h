@@ -87,7 +87,7 @@ typedef struct tg_attention_desc {      /* zero means default; fields are only e
   uint8_t mask;
   uint8_t mask_per;                     /* what the mask has a value for each of: TG_PER_QUERY.. */
   int32_t heads, kv_heads;              /* of Q and O; of K and V, a divisor of heads. 0: 1; kv_heads 0: as heads */
-  int32_t head, value_head;             /* elements of a head: of Q and K; of V and O. 1..512; value_head 0: as head */
+  int32_t head, value_head;             /* elements of a head: of Q and K; of V and O. 1..576; value_head 0: as head */
   tg_dim queries, keys;                 /* tokens of a sequence, 0..2^31 */
   /* the tokens that a query sees to each side, itself included: it sees key j if |i - j| < window, where a causal mask
    * leaves only one side. i counts as causal says (BOTTOM_RIGHT: the last query stands at the last key). 0: no
@@ -118,6 +118,10 @@ typedef struct tg_attention_desc {      /* zero means default; fields are only e
    * changed, and write its gradients by Q, K and V: d_q, d_k and d_v. All else is as in the descriptor that O and LSE
    * were computed with. Not with score_mod, nor on a device */
   uint8_t backward;
+  /* 1: each head has a sink, a score without a value (Xiao et al. 2024, in the form of gpt-oss): O = sum exp(score) V /
+   * (exp(sink) + sum exp(score)), and LSE is of both. A query that sees no key has zeros and LSE = sink. Not with
+   * tg_attention_merge */
+  uint8_t sinks;
 } tg_attention_desc;
 
 typedef struct tg_attention_call {      /* zero means default; fields are only ever appended */
@@ -159,6 +163,7 @@ typedef struct tg_attention_call {      /* zero means default; fields are only e
   const void *d_o;
   void *d_q, *d_k, *d_v;
   int64_t d_o_strides[3], d_q_strides[3], d_k_strides[3], d_v_strides[3];
+  const float *sinks;                   /* of sinks: one for each head, a score as score_mod gives them */
 } tg_attention_call;
 
 typedef struct tg_attention tg_attention;

@@ -7,18 +7,19 @@
 static const char *const operands[ATTENTION_OPERANDS] = {
     "Q",      "K",     "V",         "O",         "scale",    "cap",    "slope", "lse",         "part_m",
     "part_l", "other", "other_lse", "full_list", "cut_list", "states", "mask",  NAMES_8("arg"),
-    "dO",     "dQ",    "dK",        "dV",        "change"};
+    "dO",     "dQ",    "dK",        "dV",        "change", "sink"};
 static const char *const values[ATTENTION_VALUES] = {
     "M",      "N",      "ldq",    "ldk",    "ldv",    "ldo",    "at",     "window", "query0", "key0",   "batch",
     "head",   "full_n", "cut_n",  "parts",  "mask_q", "mask_k", "arg0_q", "arg0_k", "arg1_q", "arg1_k", "arg2_q",
     "arg2_k", "arg3_q", "arg3_k", "arg4_q", "arg4_k", "arg5_q", "arg5_k", "arg6_q", "arg6_k", "arg7_q", "arg7_k",
     "B",      "H",      "q_b",    "q_h",    "k_b",    "k_h",    "v_b",    "v_h",    "o_b",    "o_h",
-    "lddo",   "lddq",   "lddk",   "lddv"};
+    "lddo",   "lddq",   "lddk",   "lddv",   "sink_step"};
 const tg_kit_names tg_attention_names = {operands, values, ATTENTION_OPERANDS, ATTENTION_VALUES};
 
 /* ---- parameters ---- */
 
 static bool has_value(const tg_attention_problem *p, const tg_kernel_def *sketch, uint32_t v) {
+  if (v == ATTENTION_SINK_STEP) return p->sinks && !p->partial && !p->backward && sketch != tg_attention_states;
   if (v >= ATTENTION_LDDO) return sketch == tg_attention_backward && !(p->partial && v == ATTENTION_LDDQ);
   if (v == ATTENTION_FULL_N || v == ATTENTION_CUT_N) return p->lists && sketch != tg_attention_states;
   if (v >= ATTENTION_LDQ && v <= ATTENTION_LDO && sketch == tg_attention_states) return false;
@@ -54,6 +55,7 @@ uint32_t tg_attention_bind(const tg_attention_problem *p, const tg_kernel_def *s
     else if (v == ATTENTION_KEYS) x.lo = p->keys.lo, x.hi = p->keys.hi;
     else if (v == ATTENTION_AT) x.lo = p->grid ? -(most >> 2) : -most, x.hi = -x.lo;
     else if (v == ATTENTION_WINDOW) x.lo = 1;
+    else if (v == ATTENTION_SINK_STEP) x.hi = 1;
     else if (v >= ATTENTION_LDDO) x.lo = 1, x.hi = most_step;
     else if (v == ATTENTION_SEQUENCES || v == ATTENTION_HEADS) x.lo = 1, x.hi = 1 << 16;
     else if (v >= ATTENTION_STEPS) x.hi = most_step;
@@ -108,6 +110,10 @@ const char *tg_attention_score(tg_builder *tg_b_, const tg_attention_problem *p,
   if (p->mask && p->mask != TG_BOOL)
     x = text("%s + %s%s", x, log2e, tg_attention_f32(tg_b_, p->mask, element_of(tg_b_, p, 0, key)));
   return x;
+}
+
+const char *tg_attention_sink(tg_builder *tg_b_, const tg_attention_problem *p, const char *row) {
+  return text("%ssink[%s]", p->base2 ? "" : "1.4426950408889634f * ", row);
 }
 
 const char *tg_attention_slope(tg_builder *tg_b_, const tg_attention_problem *p, const char *sum, const char *key) {
@@ -194,6 +200,7 @@ void tg_attention_declare(tg_builder *tg_b_, const tg_attention_problem *p) {
   } else {
     declare_tensor(tg_b_, p, "out", 'O', p->o, "M", "E");
     if (p->lse) tg_kit_declare(tg_b_, "out", "lse, f32, [%sM]", p->grid ? "B, H, " : "");
+    if (p->sinks) tg_in(sink, f32, [M], [sink_step]);
   }
 }
 

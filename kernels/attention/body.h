@@ -19,6 +19,8 @@ void tg_attention_declare(tg_builder *b, const tg_attention_problem *p);
 void tg_attention_declare_masks(tg_builder *b, const tg_attention_problem *p);
 /* The score to the base 2 of a row and a key, from the sum of products. */
 const char *tg_attention_score(tg_builder *b, const tg_attention_problem *p, const char *sum, const char *key);
+/* The sink of a row, to the base 2. */
+const char *tg_attention_sink(tg_builder *b, const tg_attention_problem *p, const char *row);
 /* The derivative of the score by what scale Q.K is, at the same place. NULL: it is 1. */
 const char *tg_attention_slope(tg_builder *b, const tg_attention_problem *p, const char *sum, const char *key);
 /* Is this key one of those that the row sees? exists: whether there is such a key, "key < N". */

@@ -129,6 +129,8 @@ static tg_status refuse_unread(const tg_attention_work *w) {
     return wrong(a, "tg_attention_call.lse is given, and the plan does not compute it: tg_attention_desc.lse = 1");
   if (c->slopes && !a->problem.alibi)
     return wrong(a, "tg_attention_call.slopes is given, and the plan has none: tg_attention_desc.alibi = 1");
+  if (c->sinks && !a->problem.sinks)
+    return wrong(a, "tg_attention_call.sinks is given, and the plan has none: tg_attention_desc.sinks = 1");
   if (c->mask && !a->problem.mask)
     return wrong(a, "tg_attention_call.mask is given, and the plan has none: tg_attention_desc.mask is its type");
   if (!a->problem.backward && (c->d_o || c->d_q || c->d_k || c->d_v))
@@ -154,6 +156,13 @@ static tg_status read_tensors(tg_attention_work *w) {
   return s;
 }
 
+bool tg_attention_has_tensor(const tg_attention *a, uint32_t t) {
+  const tg_attention_problem *q = &a->problem;
+  if (t == OF_MASK) return q->mask;
+  if (t >= OF_ARG && t < OF_DO) return t - OF_ARG < q->arguments_n;
+  return t < OF_DO || (t == OF_SINKS ? q->sinks : q->backward);
+}
+
 /* What is written may overlap nothing else. */
 static tg_status check_overlaps(const tg_attention_work *w) {
   const tg_attention *a = w->a;
@@ -162,12 +171,9 @@ static tg_status check_overlaps(const tg_attention_work *w) {
   tg_status s = TG_OK;
   if (a->flags & TG_ATTENTION_OVERLAP_UNCHECKED) return TG_OK;
   for (uint32_t i = 0; i < (a->problem.backward ? TG_COUNT(backward) : TG_COUNT(forward)); i++)
-    for (uint32_t t = 0; t < TENSORS && s == TG_OK; t++) {
-      bool absent = t == OF_MASK ? !a->problem.mask
-                                 : t >= OF_ARG && t < OF_DO && t - OF_ARG >= a->problem.arguments_n;
-      if (!absent && t != written[i])
+    for (uint32_t t = 0; t < TENSORS && s == TG_OK; t++)
+      if (t != written[i] && tg_attention_has_tensor(a, t))
         s = tg_kit_check_overlap(a->plan.context, call_name, &w->of[written[i]], &w->of[t]);
-    }
   return s;
 }
 
@@ -181,8 +187,10 @@ tg_status tg_attention_read_operands(tg_attention_work *w) {
   /* the rows of O do not overlap, so their number is far below 2^62 */
   int64_t rows = a->heads * (c->query_starts ? w->total : w->batch * w->queries);
   w->of[OF_SLOPES] = tg_kit_vector("slopes", a->problem.alibi ? a->heads : 0, sizeof(float));
+  w->of[OF_SINKS] = tg_kit_vector("sinks", a->problem.sinks && !a->problem.backward ? a->heads : 0, sizeof(float));
   w->of[OF_LSE] = tg_kit_vector("lse", c->lse || a->problem.backward ? rows : 0, sizeof(float));
   s = tg_kit_place(context, call_name, &w->of[OF_SLOPES], c->slopes);
+  if (s == TG_OK) s = tg_kit_place(context, call_name, &w->of[OF_SINKS], c->sinks);
   if (s == TG_OK) s = tg_kit_place(context, call_name, &w->of[OF_LSE], c->lse);
   if (s == TG_OK) s = tg_attention_read_masks(w);
   return s == TG_OK ? check_overlaps(w) : s;

@@ -19,6 +19,7 @@ enum {
   OF_DQ,
   OF_DK,
   OF_DV,
+  OF_SINKS,
   TENSORS
 };
 
@@ -64,6 +65,8 @@ typedef struct tg_attention_sequence {
 tg_attention_sequence tg_attention_sequence_of(const tg_attention_work *w, int64_t i);
 /* Floats of the partial results of one head: O, then m, then l of each part. */
 int64_t tg_attention_sums_of_head(const tg_attention_work *w, const tg_attention_sequence *s);
+
+bool tg_attention_has_tensor(const tg_attention *a, uint32_t t);   /* is it one of the plan? */
 
 /* run.c. gather: the operands and values of the run of this head, block of rows and part, apart from the places of its
  * results. lse_at: where the LSE of a row lies: [batch][heads][queries], or of packed sequences [heads][all tokens]. */

@@ -31,6 +31,7 @@ tg_status tg_attention_merge_sized(const tg_attention *a, const tg_attention_mer
   const tg_attention_merge_call *c = given;
   if (a->plan.device) return wrong(a, "tg_attention_merge: a plan on a device does not merge");
   if (!a->join.kernel) return wrong(a, "tg_attention_merge: the plan has no LSE: tg_attention_desc.lse = 1");
+  if (a->problem.sinks) return wrong(a, "tg_attention_merge: both results have the sinks in them");
   int64_t batch = c->batch ? c->batch : 1, queries, rows;
   if (!tg_kit_read_size(a->queries, c->queries, &queries) || batch < 0 ||
       __builtin_mul_overflow(batch, a->heads, &rows) || __builtin_mul_overflow(rows, queries, &rows))

@@ -39,7 +39,7 @@ static tg_status read_types(planning *p) {
 static tg_status read_sizes(planning *p) {
   const tg_attention_desc *d = p->desc;
   tg_attention *a = p->a;
-  enum { MOST_HEAD = 512, MOST_HEADS = 1 << 20 };
+  enum { MOST_HEAD = 576, MOST_HEADS = 1 << 20 };
   const tg_kit_sized sizes[] = {{"queries", d->queries, &a->queries}, {"keys", d->keys, &a->keys}};
   tg_status s = tg_kit_read_dims(a->plan.context, desc_name, sizes, TG_COUNT(sizes));
   if (s != TG_OK) return s;
@@ -71,13 +71,13 @@ static tg_status read_scores(planning *p) {
     return wrong(p, "tg_attention_desc.scale: %g is no finite number", (double)*d->scale);
   if (!(d->soft_cap >= 0) || isinf(d->soft_cap))
     return wrong(p, "tg_attention_desc.soft_cap: %g is no positive number", (double)d->soft_cap);
-  if (d->lse > 1 || d->base2 > 1 || d->alibi > 1 || d->backward > 1)
-    return wrong(p, "tg_attention_desc: lse, base2, alibi and backward are 0 or 1");
+  if (d->lse > 1 || d->base2 > 1 || d->alibi > 1 || d->backward > 1 || d->sinks > 1)
+    return wrong(p, "tg_attention_desc: lse, base2, alibi, backward and sinks are 0 or 1");
   a->causal = d->causal, a->window = d->window;
   q->causal = d->causal != TG_CAUSAL_NONE;
   q->window = d->window != 0, q->cap = d->soft_cap != 0;
   q->backward = d->backward;
-  q->lse = d->lse, q->base2 = d->base2, q->alibi = d->alibi;
+  q->lse = d->lse, q->base2 = d->base2, q->alibi = d->alibi, q->sinks = d->sinks;
   /* scores leave the last factor as binary logarithms: Q is multiplied by what belongs before tanh and score_mod */
   const double log2e = q->base2 ? 1 : 1.4426950408889634;
   double scale = d->scale ? (double)*d->scale : 1 / sqrt((double)q->head);
@@ -180,14 +180,17 @@ static tg_status compile(planning *p, const tg_attention_problem *q, const tg_ki
 static tg_status compile_merge(planning *p, const tg_kernel_def *def, const tg_attention_problem *q,
                                tg_kit_kernel *out) {
   const int64_t most = (int64_t)1 << 40;
-  const tg_kit_choice none = {.sketch = def};
+  bool sinks = q->sinks && def == tg_attention_merge_parts;
+  tg_kernel_def own = *def;
+  const tg_kit_choice none = {.sketch = &own};
   const tg_binding b[] = {{"M", 1, most, 1}, {"parts", 1, ATTENTION_MOST_PARTS, 1},
-                          {def == tg_attention_sum ? "lddq" : "ldo", 1, most, 1}};
+                          {def == tg_attention_sum ? "lddq" : "ldo", 1, most, 1}, {"sink_step", 0, 1, 1}};
+  if (sinks) own.params = "M, parts, ldo, sink_step";
   return tg_kit_compile(&p->a->plan,
                         &(tg_kit_source){.names = &tg_attention_names,
-                                         .def = def,
+                                         .def = &own,
                                          .binding = b,
-                                         .bindings_n = def == tg_attention_join ? 1 : TG_COUNT(b),
+                                         .bindings_n = def == tg_attention_join ? 1 : 3 + sinks,
                                          .choice = &none,
                                          .user = (void *)(uintptr_t)q,
                                          .cached_only = p->a->flags & TG_ATTENTION_NO_COMPILE},

@@ -53,6 +53,8 @@ void tg_attention_gather(const work *r, const sequence *s, int64_t head, int64_t
   value[ATTENTION_BATCH] = s->index, value[ATTENTION_HEAD] = q_head;
   operand[ATTENTION_SCALE] = (void *)(uintptr_t)&a->scale, operand[ATTENTION_CAP] = (void *)(uintptr_t)&a->cap;
   operand[ATTENTION_SLOPE] = (void *)(uintptr_t)(c->slopes ? c->slopes + q_head : NULL);
+  operand[ATTENTION_SINK] = (void *)(uintptr_t)(c->sinks ? c->sinks + q_head : NULL);
+  value[ATTENTION_SINK_STEP] = s->heads_are_rows;
   for (uint32_t i = 0; i <= p->arguments_n; i++) {
     const tg_kit_tensor *x = &r->of[OF_MASK + i];
     if (!i && !p->mask) continue;
@@ -107,11 +109,11 @@ static void list_blocks(const work *r, const sequence *s, int64_t head, int64_t 
 /* ---- runs ---- */
 
 /* The rows of a run without keys. */
-static void fill_zeros(const work *r, const int64_t *value, void *o, float *lse) {
+static void fill_zeros(const work *r, const int64_t *value, void *o, float *lse, const float *sink) {
   uint32_t size = r->of[OF_O].size;
   for (int64_t i = 0; i < value[ATTENTION_ROWS]; i++) {
     memset(tg_kit_behind(o, i * value[ATTENTION_LDO] * size), 0, (size_t)r->a->problem.value_head * size);
-    lse[i] = -INFINITY;
+    lse[i] = sink ? sink[i * value[ATTENTION_SINK_STEP]] : -INFINITY;
   }
 }
 
@@ -136,7 +138,7 @@ static void compute(const work *r, const sequence *s, int64_t x, float *sums, ui
   }
   operand[ATTENTION_LSE] = lse_at(r, s, head, block * s->block, unused);
   if (value[ATTENTION_KEYS]) tg_kit_launch_of(&r->exec, &by->kernel[ATTENTION_WHOLE], operand, value, workspace);
-  else fill_zeros(r, value, operand[ATTENTION_O], operand[ATTENTION_LSE]);
+  else fill_zeros(r, value, operand[ATTENTION_O], operand[ATTENTION_LSE], operand[ATTENTION_SINK]);
 }
 
 /* Merges the parts of one head. */
@@ -317,9 +319,9 @@ static tg_status run_put(const void *plan, void *call, const tg_program_where *w
 /* What the call reads and writes. out has room for TENSORS + 1. */
 static uint32_t find_accesses(const work *r, size_t blocks, tg_program_access *out) {
   uint32_t n = 0;
-  for (uint32_t t = 0; t < OF_ARG + r->a->problem.arguments_n; t++) {
+  for (uint32_t t = 0; t < TENSORS; t++) {
     const tg_kit_tensor *x = &r->of[t];
-    if (t == OF_MASK && !r->a->problem.mask) continue;
+    if (!tg_attention_has_tensor(r->a, t)) continue;
     bool result = t == OF_O || t == OF_LSE;
     out[n++] = (tg_program_access){x->at, (size_t)x->bytes, x->size, !result, result};
   }
@@ -330,7 +332,7 @@ static uint32_t find_accesses(const work *r, size_t blocks, tg_program_access *o
 tg_status tg_attention_put_sized(tg_program *program, const tg_attention *a, const tg_attention_call *given,
                                  size_t call_bytes) {
 #define AT(field) (uint16_t)offsetof(tg_attention_call, field)
-  enum { FIXED = 8, POINTERS = FIXED + TG_ATTENTION_ARGS };
+  enum { FIXED = 9, POINTERS = FIXED + TG_ATTENTION_ARGS };
   tg_attention_call c, copy;
   tg_program_access accesses[TENSORS + 1];
   work r;
@@ -355,7 +357,8 @@ tg_status tg_attention_put_sized(tg_program *program, const tg_attention *a, con
   bool device = a->plan.device != NULL;
   size_t workspace = device ? 0 : tg_attention_workspace(a, &c), blocks = device ? 0 : tg_attention_blocks_bytes(a, &c);
   c.exec = NULL;
-  uint16_t pointers[POINTERS] = {AT(q), AT(k), AT(v), AT(o), AT(lse), AT(slopes), AT(mask), AT(blocks)};
+  uint16_t pointers[POINTERS] = {AT(q), AT(k), AT(v), AT(o), AT(lse), AT(slopes), AT(sinks),
+                                 AT(mask), AT(blocks)};
   for (uint32_t i = 0; i < TG_ATTENTION_ARGS; i++) pointers[FIXED + i] = (uint16_t)(AT(arg) + i * sizeof c.arg[0]);
   size_t starts = (size_t)(r.batch + 1) * sizeof(int32_t);
   const struct tg_program_copy copies[] = {{AT(query_starts), c.query_starts, starts},

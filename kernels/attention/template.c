@@ -192,8 +192,13 @@ static void body(tg_builder *tg_b_, const tg_attention_problem *p, bool lanes) {
   }
   tg_range(g, ceildiv(M, BQ)) {
     tg_range(i, BQ) {
-      tg(m[g,i] = -inf);
-      tg(l[g,i] = 0);
+      if (p->sinks && !p->partial) {   /* a score without a value, with its weight; parts get it when they are merged */
+        say("m[g,i] = %s", tg_attention_sink(tg_b_, p, "min(g*BQ + i, M - 1)"));
+        tg(l[g,i] = where(m[g,i] == -inf, 0, 1));
+      } else {
+        tg(m[g,i] = -inf);
+        tg(l[g,i] = 0);
+      }
     }
     tg_range(e, D) tg_range(i, BQ)
         say("q[g,e,i] = scale * %s", tg_attention_f32(tg_b_, p->q, "(Q[g*BQ + i, e] else 0)"));
@@ -338,12 +343,15 @@ TG_KERNEL(attention_merge, M, parts, ldo) {
   tg_in(part_l, f32, [parts, M]);
   tg_kit_declare(tg_b_, "out", "O, %s, [M, E], [ldo, 1]", tg_type_name[p->o]);
   if (p->lse) tg_out(lse, f32, [M]);
+  if (p->sinks) tg_in(sink, f32, [M], [sink_step]);
+  const char *sink = p->sinks ? tg_attention_sink(tg_b_, p, "r") : "-inf";
   tg_range(r, M) {
     tg_define_reg(w, f32, [PARTS]);
-    tg(let m = max(s : parts, part_m[s,r]));
+    if (p->sinks) say("let m = max(%s, max(s : parts, part_m[s,r]))", sink);
+    else tg(let m = max(s : parts, part_m[s,r]));
     tg(let z = where(m == -inf, 0, m));
     tg_range(t, parts) tg(w[t] = exp2(part_m[t,r] - z));
-    tg(let l = sum(u : parts, w[u] * part_l[u,r]));
+    say("let l = %ssum(u : parts, w[u] * part_l[u,r])", p->sinks ? text("exp2(%s - z) + ", sink) : "");
     tg_range(d, E) say("O[r,d] = %s", tg_attention_result(tg_b_, p, "sum(v : parts, w[v] * Q[v,r,d])", "l"));
     if (p->lse) say("lse[r] = %s", tg_attention_lse(tg_b_, p, "m", "l"));
   }

@@ -17,7 +17,7 @@ typedef struct tg_attention_problem {
    * that parts over other keys can be merged */
   bool partial;
   bool backward;                 /* gradients, for which O and LSE are read */
-  bool lse, base2, causal, window, cap, alibi;
+  bool lse, base2, causal, window, cap, alibi, sinks;
   /* the kernel is told which blocks of keys to compute: those that all its rows see as a whole, and those that some see
    * in part. For masks that are not known when it is compiled */
   bool lists;
@@ -57,6 +57,7 @@ enum {
   ATTENTION_DK,
   ATTENTION_DV,
   ATTENTION_CHANGE,              /* factor of dS: what a score changes by with Q.K */
+  ATTENTION_SINK,                /* of a head: a score that has no value */
   ATTENTION_OPERANDS
 };
 enum {
@@ -85,6 +86,7 @@ enum {
   ATTENTION_LDDQ,
   ATTENTION_LDDK,
   ATTENTION_LDDV,
+  ATTENTION_SINK_STEP,           /* from the sink of one row to that of the next: 0, or 1 where rows are heads */
   ATTENTION_VALUES
 };
 extern const tg_kit_names tg_attention_names;

@@ -20,7 +20,7 @@ typedef struct attended {
   int32_t *query_starts, *key_starts, *key_lengths;   /* as in the call */
   double most;                             /* exact data: largest element of V */
   double *q, *k, *v;                       /* [heads][all tokens][head] */
-  float *slopes;
+  float *slopes, *sinks;
   double *argument[1 + TG_ATTENTION_ARGS]; /* the mask, then the arguments: dense over what each has a value for */
   int64_t arguments[1 + TG_ATTENTION_ARGS];
   uint8_t **seen;                          /* of each sequence and head: [queries][keys], which keys a query sees */

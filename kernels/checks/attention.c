@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include "checks/attended.h"
 
-enum { Q, K, V, O, LSE, SLOPES, ARGUMENT, PLACES = ARGUMENT + 1 + TG_ATTENTION_ARGS };
+enum { Q, K, V, O, LSE, SLOPES, SINKS, ARGUMENT, PLACES = ARGUMENT + 1 + TG_ATTENTION_ARGS };
 _Static_assert((int)PLACES <= (int)TG_PLACED_MOST, "more operands than places");
 
 struct tg_attention_checks {
@@ -312,6 +312,10 @@ static void check(void *arg) {
   if (d->alibi) {
     size_t all = (size_t)d->heads * sizeof(float);
     call.slopes = memcpy(tg_place_operand(&g->at, &g->env, SLOPES, "slopes", all, w->front), p.slopes, all);
+  }
+  if (d->sinks) {
+    size_t all = (size_t)d->heads * sizeof(float);
+    call.sinks = memcpy(tg_place_operand(&g->at, &g->env, SINKS, "sinks", all, w->front), p.sinks, all);
   }
   call.query_starts = p.query_starts, call.key_starts = p.key_starts, call.key_lengths = p.key_lengths;
   tg_places_seal(&g->at);

@@ -228,10 +228,14 @@ void tg_attended_fill(attended *p) {
   p->q = tg_new(p->env, double, d->heads * p->total_q * d->head);
   p->k = tg_new(p->env, double, d->kv_heads * p->total_k * d->head);
   p->v = tg_new(p->env, double, d->kv_heads * p->total_k * d->value_head);
-  p->slopes = tg_new(p->env, float, d->heads);
+  p->slopes = tg_new(p->env, float, d->heads), p->sinks = tg_new(p->env, float, d->heads);
   draw_arguments(p);
   if (is_exact(p)) fill_exact(p);
   else fill_random(p);
+  for (int64_t h = 0; d->sinks && h < d->heads; h++) {
+    p->sinks[h] = is_exact(p) ? -(float)below(p, 4) : (float)(4 * tg_draw_unit(&p->state, TG_F32));
+    if (p->which->kind == TG_ATTENTION_SPECIAL && below(p, 8) == 0) p->sinks[h] = -INFINITY;
+  }
   look(p);
   poison(p);
 }
@@ -311,12 +315,13 @@ void tg_attended_scores(const attended *p, int64_t b, int64_t h, bool single, do
 /* ---- rows ---- */
 
 /* In exact data everything is an integer, and no sum needs more than the 24 bits of f32. */
-static void demand_exact(const attended *p, const double *s, int64_t n, double max) {
-  double sum = 0, min = max;
+static void demand_exact(const attended *p, const double *s, int64_t n, double max, double sink) {
+  double sum = 0, min = fmax(sink, none) > none ? fmin(sink, max) : max;
   for (int64_t j = 0; j < n; j++)
     if (s[j] > none && s[j] < min) min = s[j];
   for (int64_t j = 0; j < n; j++)
     if (s[j] > none) sum += s[j] == trunc(s[j]) ? exp2(s[j] - min) * p->most : (double)INFINITY;
+  if (sink > none) sum += exp2(sink - min);
   if (p->which->kind != TG_ATTENTION_DOMINANT && !(sum <= 0x1p24))
     tg_fail(p->env, TG_INTERNAL, "the data of the check are not exact: %lld scores from %g to %g", (long long)n, min,
             max);
@@ -338,7 +343,7 @@ void tg_attended_row(const attended *p, int64_t b, int64_t h, int64_t i, const d
   int64_t n = p->nk[b], E = d->value_head, seen = 0;
   const double *s = all + i * n, *v = values_of(p, b, h), base = base_of(p);
   const uint8_t *sees_it = p->seen[b * d->heads + h] + i * n;
-  double max = none, l = 0, le = 0, *size = tg_new(p->env, double, E), *off = tg_new(p->env, double, E);
+  double sink = d->sinks ? (double)p->sinks[h] : none, max = sink, l = 0, le = 0, *size = tg_new(p->env, double, E), *off = tg_new(p->env, double, E);
   out->exact = out->bad = false;
   memset(out->loose, 0, (size_t)E * sizeof *out->loose);
   for (int64_t j = 0; j < n; j++) {
@@ -346,9 +351,10 @@ void tg_attended_row(const attended *p, int64_t b, int64_t h, int64_t i, const d
     if (sees_it[j] && (isnan(s[j]) || s[j] > max)) max = isnan(max) ? max : s[j];
   }
   if (isnan(max) || max > 0x1p1000) out->bad = true, fill_row(p, out, NAN, NAN);
-  else fill_row(p, out, 0, none);
+  else fill_row(p, out, 0, sink), out->lse_away = sink > none ? 4 * u * (fabs(sink) + 1) : 0;
   if (!seen || !isfinite(max)) return;
-  if (is_exact(p)) demand_exact(p, s, n, max);
+  if (is_exact(p)) demand_exact(p, s, n, max, sink);
+  if (sink > none) l = exp2((sink - max) * base), le = l * (2 * u * (fabs(sink) + max - sink) * base / log2e + 4 * u);
   for (int64_t j = 0; j < n; j++) {
     if (!sees_it[j]) continue;
     double w = exp2((s[j] - max) * base);
@@ -378,8 +384,10 @@ void tg_attended_naive(const attended *p, int64_t b, int64_t h, int64_t i, const
   const tg_attention_desc *d = p->d;
   int64_t n = p->nk[b], E = d->value_head;
   const double *s = all + i * n, *v = values_of(p, b, h);
-  float max = -INFINITY, l = 0, *sum = tg_new(p->env, float, E);
+  float sink = d->sinks ? p->sinks[h] * (float)base_of(p) : -INFINITY, max = sink, l = 0,
+        *sum = tg_new(p->env, float, E);
   for (int64_t j = 0; j < n; j++) max = s[j] > (double)max ? (float)s[j] : max;
+  if (sink > -INFINITY) l = exp2f(sink - max);
   for (int64_t j = 0; j < n && max > -INFINITY; j++) {
     if (!(s[j] > none)) continue;
     float w = exp2f((float)s[j] - max);

@@ -104,7 +104,7 @@ tg_status tg_attention_tune_sized(tg_context *c, const tg_attention_desc *desc, 
 
 /* ---- the problem as text: numbers, then texts, each behind its length ---- */
 
-enum { FIELDS = 19, NUMBERS = FIELDS + 3 * TG_ATTENTION_ARGS, TEXTS = 2 + TG_ATTENTION_ARGS };
+enum { FIELDS = 20, NUMBERS = FIELDS + 3 * TG_ATTENTION_ARGS, TEXTS = 2 + TG_ATTENTION_ARGS };
 
 /* Heads, batches and lengths do not change the kernel: two heads of K and V, each of its group, show how they lie. */
 static void list_numbers(const tg_attention_desc *d, const tg_attention_problem *q, int64_t *v) {
@@ -114,7 +114,7 @@ static void list_numbers(const tg_attention_desc *d, const tg_attention_problem 
   const int64_t fields[FIELDS] = {
       d->q,     d->k,    d->v,        d->o,       d->causal,     d->lse,    d->base2,
       d->alibi, d->mask, d->mask_per, d->head,    d->value_head, d->window, d->scale != NULL,
-      scale,    cap,     q->rows.lo,  q->rows.hi, q->partial};
+      scale,    cap,     q->rows.lo,  q->rows.hi, q->partial,    d->sinks};
   for (; n < FIELDS; n++) v[n] = fields[n];
   for (uint32_t i = 0; i < TG_ATTENTION_ARGS; i++)
     v[n++] = d->arg[i].name != NULL, v[n++] = d->arg[i].type, v[n++] = d->arg[i].per;
@@ -176,6 +176,7 @@ static bool read_about(const char *at, described *d) {
   memcpy(&d->scale, &scale, sizeof scale), memcpy(&d->desc.soft_cap, &cap, sizeof cap);
   if (v[13]) d->desc.scale = &d->scale;
   d->rows = (tg_kit_dim){v[16], v[17]}, d->partial = v[18] != 0;
+  d->desc.sinks = (uint8_t)v[19];
   for (uint32_t i = 0; i < TG_ATTENTION_ARGS; i++) {
     d->desc.arg[i].name = v[FIELDS + 3 * i] ? d->text : NULL;
     d->desc.arg[i].type = (uint8_t)v[FIELDS + 3 * i + 1], d->desc.arg[i].per = (uint8_t)v[FIELDS + 3 * i + 2];

@@ -71,10 +71,13 @@ static void draw_plan(tg_attention_desc *d) {
   draw_types(d);
   d->head = heads[below(TG_COUNT(heads))];
   if (often(20)) d->value_head = heads[below(TG_COUNT(heads))];
+  if (often(4)) d->head = 192, d->value_head = 128;   /* as in latent attention */
+  if (often(3)) d->head = 576, d->value_head = 512;
   d->base2 = often(70);
   d->scale = d->base2 && often(85) ? &one : often(30) ? &small : NULL;
   if (often(12)) d->soft_cap = often(50) ? 5 : 30;
   if (often(15)) d->alibi = 1;
+  if (often(15)) d->sinks = 1;
   if (often(30)) d->window = often(50) ? 1 + below(20) : 1 + below(300);
   draw_mask(d);
   bool split = often(35);
@@ -82,8 +85,8 @@ static void draw_plan(tg_attention_desc *d) {
 }
 
 static void describe(const tg_attention_desc *d) {
-  snprintf(at_work, sizeof at_work, "plan %llu: q %s k %s v %s o %s, heads %d/%d of %d and %d, queries %lld..%lld, keys %lld..%lld, causal %d, window %lld%s%s%s, scale %g, cap %g, mask %s per %d, score_mod %s, mask_mod %s", (unsigned long long)number, tg_type_name[d->q],
-           tg_type_name[d->k], tg_type_name[d->v], tg_type_name[d->o], d->heads, d->kv_heads, d->head, d->value_head, (long long)d->queries.lo, (long long)d->queries.hi, (long long)d->keys.lo, (long long)d->keys.hi, d->causal, (long long)d->window, d->lse ? ", lse" : "", d->base2 ? ", base2" : "", d->alibi ? ", alibi" : "",
+  snprintf(at_work, sizeof at_work, "plan %llu: q %s k %s v %s o %s, heads %d/%d of %d and %d, queries %lld..%lld, keys %lld..%lld, causal %d, window %lld%s%s%s%s, scale %g, cap %g, mask %s per %d, score_mod %s, mask_mod %s", (unsigned long long)number, tg_type_name[d->q],
+           tg_type_name[d->k], tg_type_name[d->v], tg_type_name[d->o], d->heads, d->kv_heads, d->head, d->value_head, (long long)d->queries.lo, (long long)d->queries.hi, (long long)d->keys.lo, (long long)d->keys.hi, d->causal, (long long)d->window, d->lse ? ", lse" : "", d->base2 ? ", base2" : "", d->alibi ? ", alibi" : "", d->sinks ? ", sinks" : "",
            d->scale ? (double)*d->scale : 0.0, (double)d->soft_cap, tg_type_name[d->mask], d->mask_per, d->score_mod ? d->score_mod : "-", d->mask_mod ? d->mask_mod : "-");
 }
 

@@ -26,7 +26,7 @@ static void wrong_sizes(tg_context *ctx) {
   const int64_t most = (int64_t)1 << 31;
   REFUSE("tg_attention_desc.head: 0", .queries = {1, 0}, .keys = {1, 0});
   REFUSE("tg_attention_desc.head: -1", .head = -1);
-  REFUSE("tg_attention_desc.head: 513", .head = 513);
+  REFUSE("tg_attention_desc.head: 577", .head = 577);
   REFUSE("value_head: 600", .head = 16, .value_head = 600);
   REFUSE("value_head: -2", .head = 16, .value_head = -2);
   REFUSE("tg_attention_desc.heads: -1", .head = 16, .heads = -1);
@@ -45,10 +45,11 @@ static void wrong_fields(tg_context *ctx) {
   REFUSE("tg_attention_desc.v: type", SIZES, .v = TG_I8);
   REFUSE("tg_attention_desc.o: type", SIZES, .o = TG_I32);
   REFUSE("tg_attention_desc.causal: 3", SIZES, .causal = 3);
-  REFUSE("lse, base2, alibi and backward are 0 or 1", SIZES, .lse = 2);
-  REFUSE("lse, base2, alibi and backward are 0 or 1", SIZES, .base2 = 2);
-  REFUSE("lse, base2, alibi and backward are 0 or 1", SIZES, .alibi = 255);
-  REFUSE("lse, base2, alibi and backward are 0 or 1", SIZES, .backward = 2);
+  REFUSE("lse, base2, alibi, backward and sinks are 0 or 1", SIZES, .lse = 2);
+  REFUSE("lse, base2, alibi, backward and sinks are 0 or 1", SIZES, .base2 = 2);
+  REFUSE("lse, base2, alibi, backward and sinks are 0 or 1", SIZES, .alibi = 255);
+  REFUSE("lse, base2, alibi, backward and sinks are 0 or 1", SIZES, .backward = 2);
+  REFUSE("lse, base2, alibi, backward and sinks are 0 or 1", SIZES, .sinks = 2);
   REFUSE("tg_attention_desc.window: -1", SIZES, .window = -1);
   REFUSE("tg_attention_desc.window: 1099511627776", SIZES, .window = (int64_t)1 << 40);
   static const float no_number = NAN, endless = INFINITY;
