@@ -263,7 +263,10 @@ static const char *const steps[] = {"q_batch", "q_head", "q_token", "k_batch", "
 static void refuse(const tg_wrapper *w, const tg_attention *a, const char *name) {
   const tg_attention_problem *q = &a->problem;
   const char *what = q->mask ? "a mask" : q->arguments_n ? "arguments" : a->states.kernel ? "mask_mod"
-                     : q->sinks ? "sinks" : NULL;
+                     : q->sinks         ? "sinks"
+                     : q->page          ? "pages"
+                     : a->append        ? "append"
+                                        : NULL;
   if (what) tg_fail(w->env, TG_ELIMIT, "%s: %s: functions of attention have none ahead of time", name, what);
   if (!a->keys.lo || !a->queries.hi)
     tg_fail(w->env, TG_ELIMIT, "%s: keys or queries of 0: functions of attention have some ahead of time", name);

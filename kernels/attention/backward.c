@@ -156,10 +156,7 @@ static void words(tg_builder *tg_b_, const tg_attention_problem *p) {
       tg_kit_word(tg_b_, "upcast %c%cb", *x, *what);
     }
   }
-  if (p->k != TG_F32) tg_kit_word(tg_b_, "lane ke VL");
-  if (p->v != TG_F32) tg_kit_word(tg_b_, "lane ve VL");
-  if (p->k != TG_F32 && p->lists) tg_kit_word(tg_b_, "lane kf VL");
-  if (p->v != TG_F32 && p->lists) tg_kit_word(tg_b_, "lane vf VL");
+  tg_attention_copy_words(tg_b_, p);
   tg_kit_tile_and_rest(list, sizeof list, (tg_kit_dim){p->head, p->head}, tg_c(KT));
   tg_kit_word(tg_b_, "split xd %s as xda xdb", list);
   tg_kit_word(tg_b_, "upcast xdb");
@@ -168,8 +165,7 @@ static void words(tg_builder *tg_b_, const tg_attention_problem *p) {
 
 TG_KERNEL(attention_backward, ) {
   const tg_attention_problem *p = tg_user;
-  const tg_attention_source k = {"K", p->k != TG_F32 ? "K_block" : NULL, p->k, false},
-                            v = {"V", p->v != TG_F32 ? "V_block" : NULL, p->v, false};
+  const tg_attention_source k = tg_attention_source_of(p, 'K', false), v = tg_attention_source_of(p, 'V', false);
   tg_kit_lanes(tg_b_, TG_F32);
   tg_knob(NV, 3, 1, 2, 4, 6);
   tg_knob(G, 2, 1, 3, 4, 6, 8, 12, 24);

@@ -7,18 +7,19 @@
 static const char *const operands[ATTENTION_OPERANDS] = {
     "Q",      "K",     "V",         "O",         "scale",    "cap",    "slope", "lse",         "part_m",
     "part_l", "other", "other_lse", "full_list", "cut_list", "states", "mask",  NAMES_8("arg"),
-    "dO",     "dQ",    "dK",        "dV",        "change", "sink"};
+    "dO",     "dQ",    "dK",        "dV",        "change", "sink", "page_table"};
 static const char *const values[ATTENTION_VALUES] = {
     "M",      "N",      "ldq",    "ldk",    "ldv",    "ldo",    "at",     "window", "query0", "key0",   "batch",
     "head",   "full_n", "cut_n",  "parts",  "mask_q", "mask_k", "arg0_q", "arg0_k", "arg1_q", "arg1_k", "arg2_q",
     "arg2_k", "arg3_q", "arg3_k", "arg4_q", "arg4_k", "arg5_q", "arg5_k", "arg6_q", "arg6_k", "arg7_q", "arg7_k",
     "B",      "H",      "q_b",    "q_h",    "k_b",    "k_h",    "v_b",    "v_h",    "o_b",    "o_h",
-    "lddo",   "lddq",   "lddk",   "lddv",   "sink_step"};
+    "lddo",   "lddq",   "lddk",   "lddv",   "sink_step", "pages", "page_at", "table_n", "k_page", "v_page"};
 const tg_kit_names tg_attention_names = {operands, values, ATTENTION_OPERANDS, ATTENTION_VALUES};
 
 /* ---- parameters ---- */
 
 static bool has_value(const tg_attention_problem *p, const tg_kernel_def *sketch, uint32_t v) {
+  if (v >= ATTENTION_PAGES) return p->page && sketch != tg_attention_states;
   if (v == ATTENTION_SINK_STEP) return p->sinks && !p->partial && !p->backward && sketch != tg_attention_states;
   if (v >= ATTENTION_LDDO) return sketch == tg_attention_backward && !(p->partial && v == ATTENTION_LDDQ);
   if (v == ATTENTION_FULL_N || v == ATTENTION_CUT_N) return p->lists && sketch != tg_attention_states;
@@ -56,6 +57,9 @@ uint32_t tg_attention_bind(const tg_attention_problem *p, const tg_kernel_def *s
     else if (v == ATTENTION_AT) x.lo = p->grid ? -(most >> 2) : -most, x.hi = -x.lo;
     else if (v == ATTENTION_WINDOW) x.lo = 1;
     else if (v == ATTENTION_SINK_STEP) x.hi = 1;
+    else if (v == ATTENTION_PAGES || v == ATTENTION_TABLE_N) x.lo = 1;
+    else if (v == ATTENTION_PAGE_AT) x.hi = p->page - 1;
+    else if (v >= ATTENTION_K_PAGE) x.hi = most_step;
     else if (v >= ATTENTION_LDDO) x.lo = 1, x.hi = most_step;
     else if (v == ATTENTION_SEQUENCES || v == ATTENTION_HEADS) x.lo = 1, x.hi = 1 << 16;
     else if (v >= ATTENTION_STEPS) x.hi = most_step;
@@ -153,6 +157,9 @@ static void declare_tensor(tg_builder *tg_b_, const tg_attention_problem *p, con
   if (p->grid)
     tg_kit_declare(tg_b_, word, "%c, %s, [B, %s, %s, %s], [%c_b, %c_h, ld%c, 1]", name, tg_type_name[t], heads, rows,
                    width, low, low, low);
+  else if (p->page && (name == 'K' || name == 'V'))
+    tg_kit_declare(tg_b_, word, "%c, %s, [pages, %lld, %s], [%c_page, ld%c, 1]", name, tg_type_name[t],
+                   (long long)p->page, width, low, low);
   else tg_kit_declare(tg_b_, word, "%c, %s, [%s, %s], [ld%c, 1]", name, tg_type_name[t], rows, width, low);
 }
 
@@ -176,6 +183,7 @@ void tg_attention_declare(tg_builder *tg_b_, const tg_attention_problem *p) {
   declare_tensor(tg_b_, p, "in", 'Q', p->q, "M", "D");
   declare_tensor(tg_b_, p, "in", 'K', p->k, "N", "D");
   declare_tensor(tg_b_, p, "in", 'V', p->v, "N", "E");
+  if (p->page) tg_in(page_table, i32 in 0..pages - 1, [table_n]);
   tg_in(scale, f32, []);
   if (p->cap) tg_in(cap, f32, []);
   if (p->alibi) tg_kit_declare(tg_b_, "in", "slope, f32, [%s]", p->grid ? "H" : "");

@@ -32,8 +32,13 @@ const char *tg_attention_lse(tg_builder *b, const tg_attention_problem *p, const
 
 /* ---- of the bodies for CPUs (template.c) ---- */
 
-/* K or V, and the copy of a block of it as f32, or NULL if it is read in place. lanes: elements of a head are. */
-typedef struct tg_attention_source { const char *name, *copy; tg_type type; bool lanes; } tg_attention_source;
+/* K or V, and the copy of a block of it as f32, or NULL if it is read in place. lanes: elements of a head are. page:
+ * tokens of a page. */
+typedef struct tg_attention_source { const char *name, *copy; tg_type type; bool lanes; int64_t page; } tg_attention_source;
+/* K ('K') or V of words whose lanes are elements of a head, or rows. */
+tg_attention_source tg_attention_source_of(const tg_attention_problem *p, char name, bool lanes);
+/* Words for the copies. */
+void tg_attention_copy_words(tg_builder *b, const tg_attention_problem *p);
 /* The element x of key `key` = kb*BK + at as f32; cut: the key may lie behind the last, and stands for it then. */
 const char *tg_attention_read_key(tg_builder *b, const tg_attention_source *s, const char *at, const char *x, bool cut);
 /* Copies block kb by a loop over x, of `width`; keys behind the last are copies of the last. */

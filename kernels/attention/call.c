@@ -7,6 +7,29 @@ static const char call_name[] = "tg_attention_call";
 /* ---- sizes ---- */
 
 /* Sequences that lie behind one another; *most: tokens of the longest. */
+static int64_t keys_of(const tg_attention_work *w, int64_t b) {
+  const tg_attention_call *c = w->call;
+  return c->key_lengths ? c->key_lengths[b] : c->key_starts ? c->key_starts[b + 1] - c->key_starts[b] : w->keys;
+}
+
+/* What pages and appending ask for, beside the operands. */
+static tg_status check_cache(const tg_attention_work *w) {
+  const tg_attention_call *c = w->call;
+  const tg_attention *a = w->a;
+  if (a->problem.page && c->key_starts)
+    return wrong(a, "tg_attention_call.key_starts: the plan has pages, whose keys page_table and key_lengths name");
+  if (a->problem.page && (c->pages < 0 || c->pages >= (int64_t)1 << 31 || c->page_table_stride < 0))
+    return wrong(a, "tg_attention_call.pages = %lld, page_table_stride = %lld: one is no such number",
+                 (long long)c->pages, (long long)c->page_table_stride);
+  for (int64_t b = 0; a->append && b < w->batch; b++) {
+    int64_t queries = c->query_starts ? c->query_starts[b + 1] - c->query_starts[b] : w->queries;
+    if (queries > keys_of(w, b))
+      return wrong(a, "tg_attention_call: sequence %lld has %lld keys, of which %lld are to be appended",
+                   (long long)b, (long long)keys_of(w, b), (long long)queries);
+  }
+  return TG_OK;
+}
+
 static tg_status read_starts(const tg_attention_work *w, const char *name, const int32_t *starts, tg_kit_dim d,
                              int64_t *most) {
   *most = 0;
@@ -43,6 +66,7 @@ tg_status tg_attention_read_sizes(tg_attention_work *w, const tg_attention *a, c
       return wrong(a, "tg_attention_call.key_lengths[%lld] = %d is not within 0..%lld", (long long)b,
                    c->key_lengths[b], (long long)n);
   }
+  if ((s = check_cache(w)) != TG_OK) return s;
   w->total = qs ? qs[w->batch] : 0;
   w->exec = tg_kit_exec_of(&a->plan, c->exec, c->threads);
   return TG_OK;
@@ -53,24 +77,28 @@ tg_status tg_attention_read_sizes(tg_attention_work *w, const tg_attention *a, c
 /* The forward tensor whose type, width and tokens a tensor has. */
 static uint32_t like(uint32_t t) {
   static const uint8_t of[] = {OF_O, OF_Q, OF_K, OF_V};
-  return t < OF_DO ? t : of[t - OF_DO];
+  return t < OF_DO ? t : t <= OF_DV ? of[t - OF_DO] : t == OF_K_NEW ? OF_K : OF_V;
 }
 
 static tg_status read_tensor(tg_attention_work *w, uint32_t t, const void *p, const int64_t given[3]) {
-  static const char *const names[] = {"q", "k", "v", "o"}, *const of_gradients[] = {"d_o", "d_q", "d_k", "d_v"};
+  static const char *const names[TENSORS] = {
+      [OF_Q] = "q",      [OF_K] = "k",      [OF_V] = "v",      [OF_O] = "o",          [OF_DO] = "d_o",
+      [OF_DQ] = "d_q",   [OF_DK] = "d_k",   [OF_DV] = "d_v",   [OF_K_NEW] = "k_new",  [OF_V_NEW] = "v_new"};
   const tg_attention *a = w->a;
   const tg_attention_problem *q = &a->problem;
   const tg_type type[] = {q->q, q->k, q->v, q->o};
   uint32_t as = like(t);
-  bool of_keys = as == OF_K || as == OF_V, dense = !given[0] && !given[1] && !given[2],
-       written = q->backward ? t >= OF_DQ : t == OF_O;
-  const int32_t *starts = of_keys ? w->call->key_starts : w->call->query_starts;
+  bool of_keys = as == OF_K || as == OF_V, dense = !given[0] && !given[1] && !given[2], fresh = t >= OF_K_NEW,
+       paged = q->page && of_keys && !fresh,
+       written = q->backward ? t >= OF_DQ : t == OF_O || (a->append && (t == OF_K || (t == OF_V && w->call->v_new)));
+  const int32_t *starts = of_keys && !fresh ? w->call->key_starts : w->call->query_starts;
   int64_t width = as == OF_Q || as == OF_K ? q->head : q->value_head, heads = of_keys ? a->kv_heads : a->heads,
-          tokens = starts ? starts[w->batch] : of_keys ? w->keys : w->queries;
+          tokens = paged ? q->page : starts ? starts[w->batch] : of_keys && !fresh ? w->keys : w->queries,
+          sequences = paged ? w->call->pages : starts ? 1 : w->batch;
   tg_kit_tensor *x = &w->of[t];
-  *x = (tg_kit_tensor){.name = t < OF_DO ? names[t] : of_gradients[t - OF_DO],
+  *x = (tg_kit_tensor){.name = names[t],
                        .size = (uint32_t)tg_type_bytes(type[as]),
-                       .extent = {starts ? 1 : w->batch, heads, tokens, width},
+                       .extent = {sequences, heads, tokens, width},
                        .step = {given[0], given[1], given[2], 1}};
   if (dense && starts) x->step[1] = width, x->step[2] = heads * width;   /* [tokens][heads][head] */
   else if (dense) x->step[0] = heads * tokens * width, x->step[1] = tokens * width, x->step[2] = width;
@@ -133,6 +161,10 @@ static tg_status refuse_unread(const tg_attention_work *w) {
     return wrong(a, "tg_attention_call.sinks is given, and the plan has none: tg_attention_desc.sinks = 1");
   if (c->mask && !a->problem.mask)
     return wrong(a, "tg_attention_call.mask is given, and the plan has none: tg_attention_desc.mask is its type");
+  if (!a->append && (c->k_new || c->v_new))
+    return wrong(a, "tg_attention_call.k_new or v_new is given, and the plan appends none: tg_attention_desc.append = 1");
+  if (!a->problem.page && (c->page_table || c->pages))
+    return wrong(a, "tg_attention_call.page_table is given, and the plan has no pages: tg_attention_desc.page_size");
   if (!a->problem.backward && (c->d_o || c->d_q || c->d_k || c->d_v))
     return wrong(a, "tg_attention_call.d_o, d_q, d_k or d_v is given: they are for a plan with backward = 1");
   for (uint32_t i = a->problem.arguments_n; i < TG_ATTENTION_ARGS; i++)
@@ -153,26 +185,64 @@ static tg_status read_tensors(tg_attention_work *w) {
     w->of[OF_DO + i].bytes = 0;
     if (w->a->problem.backward) s = read_tensor(w, OF_DO + i, of_gradients[i], given_too[i]);
   }
+  w->of[OF_K_NEW].bytes = w->of[OF_V_NEW].bytes = 0;
+  if (w->a->append && s == TG_OK) s = read_tensor(w, OF_K_NEW, c->k_new, c->k_new_strides);
+  if (w->a->append && c->v_new && s == TG_OK) s = read_tensor(w, OF_V_NEW, c->v_new, c->v_new_strides);
   return s;
+}
+
+/* The pages that a sequence's keys lie in. */
+static tg_status read_table(tg_attention_work *w) {
+  const tg_attention_call *c = w->call;
+  int64_t page = w->a->problem.page;
+  w->table_entries = 0;
+  if (!page) return TG_OK;
+  w->table_step = c->page_table_stride ? c->page_table_stride : tg_attention_rounded_up(w->keys, page);
+  for (int64_t b = 0; b < w->batch; b++) {
+    int64_t n = tg_attention_rounded_up(keys_of(w, b), page);
+    if (n && !c->page_table) return wrong(w->a, "tg_attention_call.page_table is NULL");
+    if (n > w->table_step)
+      return wrong(w->a, "tg_attention_call.page_table_stride = %lld, but sequence %lld has %lld pages",
+                   (long long)w->table_step, (long long)b, (long long)n);
+    if (n) w->table_entries = b * w->table_step + n;
+    for (int64_t i = 0; i < n; i++) {
+      int32_t at = c->page_table[b * w->table_step + i];
+      if (at < 0 || at >= c->pages)
+        return wrong(w->a, "tg_attention_call.page_table: entry %lld of sequence %lld is %d, of %lld pages",
+                     (long long)i, (long long)b, at, (long long)c->pages);
+    }
+  }
+  return TG_OK;
+}
+
+void *tg_attention_key_at(const tg_attention_work *w, uint32_t t, int64_t sequence, int64_t first_key, int64_t head,
+                          int64_t key) {
+  int64_t page = w->a->problem.page;
+  const tg_kit_tensor *x = &w->of[t];
+  if (page)
+    return tg_attention_element(x, w->call->page_table[sequence * w->table_step + key / page], head, key % page, 0);
+  return tg_attention_element(x, w->call->key_starts ? 0 : sequence, head, first_key + key, 0);
 }
 
 bool tg_attention_has_tensor(const tg_attention *a, uint32_t t) {
   const tg_attention_problem *q = &a->problem;
   if (t == OF_MASK) return q->mask;
   if (t >= OF_ARG && t < OF_DO) return t - OF_ARG < q->arguments_n;
+  if (t >= OF_K_NEW) return a->append;
   return t < OF_DO || (t == OF_SINKS ? q->sinks : q->backward);
 }
 
 /* What is written may overlap nothing else. */
 static tg_status check_overlaps(const tg_attention_work *w) {
   const tg_attention *a = w->a;
-  static const uint8_t forward[] = {OF_O, OF_LSE}, backward[] = {OF_DQ, OF_DK, OF_DV};
+  static const uint8_t forward[] = {OF_O, OF_LSE, OF_K, OF_V}, backward[] = {OF_DQ, OF_DK, OF_DV};
   const uint8_t *written = a->problem.backward ? backward : forward;
+  uint32_t n = a->problem.backward ? 3 : !a->append ? 2 : w->call->v_new ? 4 : 3;
   tg_status s = TG_OK;
   if (a->flags & TG_ATTENTION_OVERLAP_UNCHECKED) return TG_OK;
-  for (uint32_t i = 0; i < (a->problem.backward ? TG_COUNT(backward) : TG_COUNT(forward)); i++)
+  for (uint32_t i = 0; i < n; i++)
     for (uint32_t t = 0; t < TENSORS && s == TG_OK; t++)
-      if (t != written[i] && tg_attention_has_tensor(a, t))
+      if (t != written[i] && tg_attention_has_tensor(a, t) && !(written[i] == OF_K && t == OF_V && n == 3))
         s = tg_kit_check_overlap(a->plan.context, call_name, &w->of[written[i]], &w->of[t]);
   return s;
 }
@@ -183,6 +253,7 @@ tg_status tg_attention_read_operands(tg_attention_work *w) {
   tg_context *context = a->plan.context;
   tg_status s = refuse_unread(w);
   if (s == TG_OK) s = read_tensors(w);
+  if (s == TG_OK) s = read_table(w);
   if (s != TG_OK) return s;
   /* the rows of O do not overlap, so their number is far below 2^62 */
   int64_t rows = a->heads * (c->query_starts ? w->total : w->batch * w->queries);

@@ -20,6 +20,8 @@ enum {
   OF_DK,
   OF_DV,
   OF_SINKS,
+  OF_K_NEW,                             /* K and V that are appended */
+  OF_V_NEW,
   TENSORS
 };
 
@@ -28,6 +30,8 @@ typedef struct tg_attention_work {
   const tg_attention_call *call;
   int64_t batch, queries, keys;        /* of the call; with packed sequences their most */
   int64_t total;                       /* tokens of all packed queries */
+  int64_t table_entries;               /* that are read, from the first to the last of them */
+  int64_t table_step;                  /* entries of the table of pages from one sequence to the next */
   /* those that the plan has. Their dimensions: sequences, heads, tokens, elements; or (masks) queries and keys */
   tg_kit_tensor of[TENSORS];
   tg_kit_exec exec;
@@ -66,6 +70,9 @@ tg_attention_sequence tg_attention_sequence_of(const tg_attention_work *w, int64
 /* Floats of the partial results of one head: O, then m, then l of each part. */
 int64_t tg_attention_sums_of_head(const tg_attention_work *w, const tg_attention_sequence *s);
 
+/* Where the first element of a key of K (OF_K) or V lies. */
+void *tg_attention_key_at(const tg_attention_work *w, uint32_t t, int64_t sequence, int64_t first_key, int64_t head,
+                          int64_t key);
 bool tg_attention_has_tensor(const tg_attention *a, uint32_t t);   /* is it one of the plan? */
 
 /* run.c. gather: the operands and values of the run of this head, block of rows and part, apart from the places of its

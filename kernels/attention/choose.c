@@ -58,6 +58,7 @@ static int64_t rows_of_v(const tg_target *t, int64_t bq, int64_t vectors) {
 static bool fetches_ahead(const tg_attention_problem *p, const tg_target *t, int64_t bq, int64_t lanes,
                           int64_t vectors) {
   const tg_machine *m = &t->machine;
+  if (p->page) return false;   /* pages are no sequence */
   if (p->value_head > vectors * lanes) return true;
   double bytes = (double)(p->head * tg_type_bytes(p->k) + p->value_head * tg_type_bytes(p->v)),
          fma = m->fma[lanes >= 16 ? 2 : lanes >= 8 ? 1 : 0];

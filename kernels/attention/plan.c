@@ -112,13 +112,13 @@ static tg_status read_mods(planning *p) {
   return tg_kit_read_arguments(p->a->plan.context, &formals, given, q->argument, &q->arguments_n);
 }
 
-/* What there are no gradients for. */
-static tg_status refuse_backward(planning *p) {
+static tg_status read_cache(planning *p) {
+  enum { MOST_PAGE = 1 << 20 };
   const tg_attention_desc *d = p->desc;
-  if (d->score_mod)
-    return wrong(p, "tg_attention_desc.backward: a score_mod has no derivative here; masks, alibi, soft_cap do");
-  if (d->device && !d->device->driver->immediate)
-    return wrong(p, "tg_attention_desc.backward: gradients are computed on the host's CPU, not on a device");
+  if (d->page_size < 0 || d->page_size > MOST_PAGE)
+    return wrong(p, "tg_attention_desc.page_size: %lld is not within 0..%d", (long long)d->page_size, MOST_PAGE);
+  if (d->append > 1) return wrong(p, "tg_attention_desc.append is 0 or 1");
+  p->a->problem.page = d->page_size, p->a->append = d->append;
   return TG_OK;
 }
 
@@ -129,7 +129,8 @@ static tg_status read_descriptor(planning *p) {
   if (s == TG_OK) s = read_types(p);
   if (s == TG_OK) s = read_sizes(p);
   if (s == TG_OK) s = read_scores(p);
-  if (s == TG_OK && p->desc->backward) s = refuse_backward(p);
+  if (s == TG_OK) s = read_cache(p);
+  if (s == TG_OK) s = tg_attention_check_combination(p->a->plan.context, p->desc);
   return s == TG_OK ? read_mods(p) : s;
 }
 

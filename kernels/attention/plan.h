@@ -31,6 +31,7 @@ struct tg_attention {
   uint8_t causal;                      /* TG_CAUSAL_NONE.. */
   int64_t window;
   uint32_t flags;
+  bool append;                         /* calls write the K and V of their queries' tokens first */
   float scale, cap;                    /* factors in the kernels: of Q, of tanh */
   float change;                        /* and of dS: what a score changes by with Q.K */
   tg_kit_dim queries, keys;
@@ -53,6 +54,9 @@ struct tg_attention {
  * the kernel for these numbers of rows. */
 bool tg_attention_has_lists(const tg_attention_problem *q);
 void tg_attention_narrow(tg_attention_problem *q, tg_kit_dim rows);
+
+/* variants.c. TG_EINVAL: two fields of the descriptor are not combined; the message says why. */
+tg_status tg_attention_check_combination(tg_context *c, const tg_attention_desc *d);
 
 /* plan.c, for tg_attention_tune. lay_out: makes a plan without kernels, which needs no tg_attention_free. sketches_for:
  * writes the sketches that take the problem to def and defs (of ATTENTION_SKETCHES), the choice's first, and returns

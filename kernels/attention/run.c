@@ -32,6 +32,8 @@ void tg_attention_gather(const work *r, const sequence *s, int64_t head, int64_t
   int64_t group = a->heads / a->kv_heads, kv_head = s->heads_are_rows ? head : head / group, from = block * s->block,
           q_head = s->heads_are_rows ? head * group + from : head,
           first_query = s->heads_are_rows ? 0 : from, first_key = s->skipped + part * s->part;
+  value[ATTENTION_ROWS] = smaller(s->rows - from, s->block);
+  value[ATTENTION_KEYS] = larger(0, smaller(s->keys - part * s->part, s->part));
   for (uint32_t t = OF_Q; t <= OF_O; t++) {
     bool keys = t == OF_K || t == OF_V;
     bool packed = keys ? c->key_starts != NULL : c->query_starts != NULL;
@@ -39,9 +41,14 @@ void tg_attention_gather(const work *r, const sequence *s, int64_t head, int64_t
     operand[t] = element(&r->of[t], packed ? 0 : s->index, keys ? kv_head : q_head,
                          keys ? s->first_key + first_key : s->first_query + first_query, 0);
     value[ATTENTION_LDQ + t] = s->heads_are_rows && !keys ? larger(t == OF_O, step[1]) : step[2];
+    if (p->page && keys) operand[t] = element(&r->of[t], 0, kv_head, 0, 0), value[ATTENTION_K_PAGE + t - OF_K] = step[0];
   }
-  value[ATTENTION_ROWS] = smaller(s->rows - from, s->block);
-  value[ATTENTION_KEYS] = larger(0, smaller(s->keys - part * s->part, s->part));
+  if (p->page) {
+    operand[ATTENTION_TABLE] = (void *)(uintptr_t)(c->page_table + s->index * r->table_step + first_key / p->page);
+    value[ATTENTION_PAGES] = c->pages, value[ATTENTION_PAGE_AT] = first_key % p->page;
+    value[ATTENTION_TABLE_N] =
+        larger(1, tg_attention_rounded_up(value[ATTENTION_PAGE_AT] + value[ATTENTION_KEYS], p->page));
+  }
   int64_t stands = a->causal == TG_CAUSAL_BOTTOM_RIGHT ? s->skipped + s->keys - s->queries : 0;
   value[ATTENTION_AT] = stands + first_query - first_key;
   value[ATTENTION_WINDOW] = a->window;
@@ -71,6 +78,24 @@ float *tg_attention_lse_at(const work *r, const sequence *s, int64_t head, int64
   if (!r->call->lse) return otherwise;
   if (r->call->query_starts) return r->call->lse + q_head * r->total + s->first_query + query;
   return r->call->lse + (s->index * r->a->heads + q_head) * r->queries + query;
+}
+
+/* ---- appending ---- */
+
+/* The last keys of a sequence, as many as it has queries, get K and V of these. */
+static void append(const work *r, int64_t x) {
+  const tg_attention *a = r->a;
+  int64_t b = x / a->kv_heads, head = x % a->kv_heads;
+  const int32_t *qs = r->call->query_starts;
+  sequence s = tg_attention_sequence_of(r, b);
+  for (uint32_t t = OF_K_NEW; t <= OF_V_NEW; t++) {
+    const tg_kit_tensor *from = &r->of[t];
+    uint32_t to = t == OF_K_NEW ? OF_K : OF_V;
+    size_t bytes = (size_t)from->extent[3] * from->size;
+    for (int64_t i = 0; from->bytes && i < s.queries; i++)
+      memcpy(tg_attention_key_at(r, to, b, s.first_key, head, s.skipped + s.keys - s.queries + i),
+             element(from, qs ? 0 : b, head, s.first_query + i, 0), bytes);
+  }
 }
 
 /* ---- which blocks are seen ---- */
@@ -195,6 +220,12 @@ static void states_task(void *arg, int64_t task, uint32_t worker) {
     find_states(r, hand.from, tg_kit_own(&r->a->plan, r->workspace, worker));
 }
 
+static void append_task(void *arg, int64_t task, uint32_t worker) {
+  work *r = arg;
+  (void)task;
+  for (tg_kit_hand hand = {.worker = worker}; tg_kit_deal_next(&r->deal, &hand);) append(r, hand.from);
+}
+
 static void deal_out(work *r, int64_t n, tg_pool_task *task) {
   tg_kit_deal_open(&r->deal, n, 1, 1);
   if (n) tg_kit_tasks(&r->exec, (uint32_t)smaller(r->exec.threads, n), task, r);
@@ -213,6 +244,7 @@ static void run_all(void *arg, char *workspace) {
   r->sums = (float *)(void *)(workspace + x->at.sums);
   r->lists = (int32_t *)(void *)(workspace + x->at.lists);
   r->states = x->states ? x->states : known ? known : (uint8_t *)workspace + x->at.states;
+  if (r->a->append && !x->states) deal_out(r, r->batch * r->a->kv_heads, append_task);
   if (!known) deal_out(r, r->tables * r->state_rows, states_task);
   if (x->states) return;
   deal_out(r, r->runs, compute_task);
@@ -322,8 +354,8 @@ static uint32_t find_accesses(const work *r, size_t blocks, tg_program_access *o
   for (uint32_t t = 0; t < TENSORS; t++) {
     const tg_kit_tensor *x = &r->of[t];
     if (!tg_attention_has_tensor(r->a, t)) continue;
-    bool result = t == OF_O || t == OF_LSE;
-    out[n++] = (tg_program_access){x->at, (size_t)x->bytes, x->size, !result, result};
+    bool result = t == OF_O || t == OF_LSE, both = r->a->append && (t == OF_K || t == OF_V);
+    out[n++] = (tg_program_access){x->at, (size_t)x->bytes, x->size, !result, result || both};
   }
   out[n++] = (tg_program_access){(uintptr_t)r->call->blocks, r->call->blocks ? blocks : 0, 1, true, false};
   return n;
@@ -332,7 +364,7 @@ static uint32_t find_accesses(const work *r, size_t blocks, tg_program_access *o
 tg_status tg_attention_put_sized(tg_program *program, const tg_attention *a, const tg_attention_call *given,
                                  size_t call_bytes) {
 #define AT(field) (uint16_t)offsetof(tg_attention_call, field)
-  enum { FIXED = 9, POINTERS = FIXED + TG_ATTENTION_ARGS };
+  enum { FIXED = 11, POINTERS = FIXED + TG_ATTENTION_ARGS };
   tg_attention_call c, copy;
   tg_program_access accesses[TENSORS + 1];
   work r;
@@ -344,7 +376,7 @@ tg_status tg_attention_put_sized(tg_program *program, const tg_attention *a, con
   if (c.queue || c.exec || c.workspace || c.threads)
     return wrong(a, "tg_attention_put: the program brings workspace, threads and queue: exec, threads, workspace and "
                     "queue of the call are 0");
-  const int32_t *lists[] = {c.query_starts, c.key_starts, c.key_lengths};
+  const int32_t *lists[] = {c.query_starts, c.key_starts, c.key_lengths, c.page_table};
   for (uint32_t i = 0; i < TG_COUNT(lists); i++)
     if (lists[i] && tg_program_stands_for(program, lists[i]))
       return wrong(a, "tg_attention_put: starts and lengths are read now, and cannot be memory of the program");
@@ -358,12 +390,14 @@ tg_status tg_attention_put_sized(tg_program *program, const tg_attention *a, con
   size_t workspace = device ? 0 : tg_attention_workspace(a, &c), blocks = device ? 0 : tg_attention_blocks_bytes(a, &c);
   c.exec = NULL;
   uint16_t pointers[POINTERS] = {AT(q), AT(k), AT(v), AT(o), AT(lse), AT(slopes), AT(sinks),
+                                 AT(k_new), AT(v_new),
                                  AT(mask), AT(blocks)};
   for (uint32_t i = 0; i < TG_ATTENTION_ARGS; i++) pointers[FIXED + i] = (uint16_t)(AT(arg) + i * sizeof c.arg[0]);
   size_t starts = (size_t)(r.batch + 1) * sizeof(int32_t);
   const struct tg_program_copy copies[] = {{AT(query_starts), c.query_starts, starts},
                                            {AT(key_starts), c.key_starts, starts},
-                                           {AT(key_lengths), c.key_lengths, starts - sizeof(int32_t)}};
+                                           {AT(key_lengths), c.key_lengths, starts - sizeof(int32_t)},
+                                           {AT(page_table), c.page_table, (size_t)r.table_entries * sizeof(int32_t)}};
   return tg_program_add(program, &(tg_program_operation){.name = "tg_attention_put",
                                                          .context = a->plan.context,
                                                          .device = a->plan.device,

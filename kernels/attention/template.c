@@ -11,17 +11,37 @@ typedef tg_attention_tiles tiles;
 #define copy_block tg_attention_copy_block
 #define divide tg_attention_divide
 
+source tg_attention_source_of(const tg_attention_problem *p, char name, bool lanes) {
+  bool k = name == 'K', copied = !lanes && ((k ? p->k : p->v) != TG_F32 || p->page);
+  return (source){k ? "K" : "V", !copied ? NULL : k ? "K_block" : "V_block", k ? p->k : p->v, lanes, p->page};
+}
+
+void tg_attention_copy_words(tg_builder *tg_b_, const tg_attention_problem *p) {
+  for (const char *x = "KV"; *x; x++) {
+    if (!tg_attention_source_of(p, *x, false).copy) continue;
+    tg_kit_word(tg_b_, "lane %ce VL", *x == 'K' ? 'k' : 'v');
+    if (p->lists) tg_kit_word(tg_b_, "lane %cf VL", *x == 'K' ? 'k' : 'v');
+  }
+}
+
+/* The subscripts of a key in memory. */
+static const char *place_of(tg_builder *tg_b_, const source *s, const char *key) {
+  long long page = s->page;
+  return page ? text("page_table[min((%s + page_at)/%lld, table_n - 1)], (%s + page_at) %% %lld", key, page, key, page) : key;
+}
+
 const char *tg_attention_read_key(tg_builder *tg_b_, const source *s, const char *at, const char *x, bool cut) {
   if (s->copy) return text("%s[%s, %s]", s->copy, at, x);
-  return tg_attention_f32(tg_b_, s->type,
-                text(cut ? "%s[min(kb*BK + %s, N - 1), %s]" : "%s[kb*BK + %s, %s]", s->name, at, x));
+  const char *key = text(cut ? "min(kb*BK + %s, N - 1)" : "kb*BK + %s", at);
+  return tg_attention_f32(tg_b_, s->type, text("%s[%s, %s]", s->name, place_of(tg_b_, s, key), x));
 }
 
 void tg_attention_copy_block(tg_builder *tg_b_, const source *s, const char *x, const char *width) {
   if (!s->copy) return;
   tg_kit_declare(tg_b_, "define_local", "%s, f32, [BK, %s]", s->copy, width);
   TG_KIT_RANGE(key, text("%s_key, BK", s->copy)) TG_KIT_RANGE(x, text("%s, %s", x, width))
-    say("%s[%s_key, %s] = f32(%s[min(kb*BK + %s_key, N - 1), %s])", s->copy, s->copy, x, s->name, s->copy, x);
+    say("%s[%s_key, %s] = f32(%s[%s, %s])", s->copy, s->copy, x, s->name,
+        place_of(tg_b_, s, text("min(kb*BK + %s_key, N - 1)", s->copy)), x);
 }
 
 /* Each bound is a quotient of its own, so that the proof of the accesses finds what it needs in the extents. */
@@ -177,8 +197,7 @@ void tg_attention_blocks_of_keys(tg_builder *tg_b_, const tg_attention_problem *
 
 /* copies: K and V that are not f32 are copied block by block, for words that read them element by element. */
 static void body(tg_builder *tg_b_, const tg_attention_problem *p, bool lanes) {
-  const source k = {"K", !lanes && p->k != TG_F32 ? "K_block" : NULL, p->k, lanes},
-               v = {"V", !lanes && p->v != TG_F32 ? "V_block" : NULL, p->v, lanes};
+  const source k = tg_attention_source_of(p, 'K', lanes), v = tg_attention_source_of(p, 'V', lanes);
   tg_attention_declare(tg_b_, p);
   tg_define_reg(q, f32, [G, D, BQ]);
   tg_define_reg(o, f32, [G, E, BQ]);
@@ -229,10 +248,7 @@ TG_KERNEL(attention_prefill, ) {
   tg_kit_word(tg_b_, "place o memory");
   tg_kit_word(tg_b_, "place q memory");
   tg_kit_word(tg_b_, "place s memory");
-  if (p->k != TG_F32) tg_kit_word(tg_b_, "lane ke VL");
-  if (p->v != TG_F32) tg_kit_word(tg_b_, "lane ve VL");
-  if (p->k != TG_F32 && p->lists) tg_kit_word(tg_b_, "lane kf VL");
-  if (p->v != TG_F32 && p->lists) tg_kit_word(tg_b_, "lane vf VL");
+  tg_attention_copy_words(tg_b_, p);
   bool full = !p->mask_mod && p->mask != TG_BOOL;
   if (full || p->lists) tg_kit_word(tg_b_, "upcast jb");
   if (full && p->window) tg_kit_word(tg_b_, "upcast vb");
@@ -298,8 +314,8 @@ TG_KERNEL(attention_decode, ) {
     tg_kit_word(tg_b_, "split %s %lld as %sa %sl", rows[i], (long long)lanes, rows[i], rows[i]);
     tg_kit_word(tg_b_, "lane %sl", rows[i]);
   }
-  if (!full || !tg_c(AHEAD)) return;
-  /* the next block is fetched while this one is computed */
+  if (!full || !tg_c(AHEAD) || p->page) return;
+  /* the next block is fetched while this one is computed; where it lies in pages, it is no sequence */
   tg_kit_word(tg_b_, "prefetch K at jk ahead BK to l2");
   tg_kit_word(tg_b_, "prefetch V at k ahead BK to l2");
 }

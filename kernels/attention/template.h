@@ -21,6 +21,7 @@ typedef struct tg_attention_problem {
   /* the kernel is told which blocks of keys to compute: those that all its rows see as a whole, and those that some see
    * in part. For masks that are not known when it is compiled */
   bool lists;
+  int64_t page;                  /* tokens of a page of K and V, which a table names; 0: they lie in one piece */
   tg_type mask;                  /* added to the scores, or (TG_BOOL) a condition; TG_VOID: none */
   uint8_t mask_per;              /* TG_PER_QUERY.. of tg/attention.h, of which a kernel sees queries and keys */
   const char *score_mod, *mask_mod;
@@ -58,6 +59,7 @@ enum {
   ATTENTION_DV,
   ATTENTION_CHANGE,              /* factor of dS: what a score changes by with Q.K */
   ATTENTION_SINK,                /* of a head: a score that has no value */
+  ATTENTION_TABLE,               /* the pages of the sequence, from that of key 0 on */
   ATTENTION_OPERANDS
 };
 enum {
@@ -87,6 +89,11 @@ enum {
   ATTENTION_LDDK,
   ATTENTION_LDDV,
   ATTENTION_SINK_STEP,           /* from the sink of one row to that of the next: 0, or 1 where rows are heads */
+  ATTENTION_PAGES,               /* of a table: pages that there are; where key 0 stands in its page */
+  ATTENTION_PAGE_AT,
+  ATTENTION_TABLE_N,             /* entries of the table */
+  ATTENTION_K_PAGE,              /* elements from one page to the next */
+  ATTENTION_V_PAGE,
   ATTENTION_VALUES
 };
 extern const tg_kit_names tg_attention_names;

@@ -18,6 +18,8 @@ typedef struct attended {
   int64_t *nq, *nk, *room, *q0, *k0;
   int64_t queries, keys, total_q, total_k; /* most tokens of a sequence; tokens of all */
   int32_t *query_starts, *key_starts, *key_lengths;   /* as in the call */
+  int32_t *table;                          /* the pages of each sequence, table_step of them */
+  int64_t table_step, pages;
   double most;                             /* exact data: largest element of V */
   double *q, *k, *v;                       /* [heads][all tokens][head] */
   float *slopes, *sinks;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include "checks/attended.h"
 
-enum { Q, K, V, O, LSE, SLOPES, SINKS, ARGUMENT, PLACES = ARGUMENT + 1 + TG_ATTENTION_ARGS };
+enum { Q, K, V, O, LSE, SLOPES, SINKS, K_NEW, V_NEW, ARGUMENT, PLACES = ARGUMENT + 1 + TG_ATTENTION_ARGS };
 _Static_assert((int)PLACES <= (int)TG_PLACED_MOST, "more operands than places");
 
 struct tg_attention_checks {
@@ -22,6 +22,7 @@ struct tg_attention_checks {
   const tg_attention_case *which;
   tg_check_failure *failure;
   bool wrong;
+  char *whole[2];                /* K and V with what is appended */
   /* of random data, over the checks since the last verdict: rows, and sums of the squares of their errors, the
    * kernel's and the plain loop's, each as a share of what is allowed */
   int64_t rows;
@@ -29,8 +30,18 @@ struct tg_attention_checks {
 };
 
 /* Elements from the first one to that of a sequence, a head, a token. */
-typedef struct tensor { tg_type type; int64_t step[3], heads, width; bool packed; char *data; } tensor;
+typedef struct tensor {
+  tg_type type;
+  int64_t step[3], heads, width;
+  bool packed;
+  char *data;
+  const int32_t *table;          /* in pages of so many tokens, from one sequence to the next */
+  int64_t page, table_step;
+} tensor;
 static size_t element(const tensor *t, int64_t b, int64_t h, int64_t first, int64_t token) {
+  if (t->page)
+    return (size_t)(t->table[b * t->table_step + token / t->page] * t->step[0] + h * t->step[1] +
+                    token % t->page * t->step[2]);
   return (size_t)((t->packed ? first * t->step[2] : b * t->step[0]) + h * t->step[1] + token * t->step[2]);
 }
 
@@ -97,9 +108,10 @@ static void judge_memory(tg_attention_checks *g, uint32_t part, const char *befo
 static size_t lie(const attended *p, uint32_t which, tensor *t, int64_t *given) {
   const tg_attention_case *w = p->which;
   bool keys = which == K || which == V;
-  int64_t total = keys ? p->total_k : p->total_q, tokens = keys ? p->keys : p->queries, W = t->width, H = t->heads;
+  int64_t total = keys ? p->total_k : p->total_q, tokens = t->page ? t->page : keys ? p->keys : p->queries,
+          W = t->width, H = t->heads, sequences = t->page ? p->pages : w->batch;
   uint64_t odd = w->seed >> 8;
-  t->packed = w->lie == TG_ATTENTION_PACKED;
+  t->packed = w->lie == TG_ATTENTION_PACKED && !t->page;
   bool gaps = t->packed ? odd & 1 : w->lie == TG_ATTENTION_GAPS;
   int64_t pad = gaps ? 1 + (int64_t)(odd >> 1 & 7) : 0;
   if (t->packed) t->step[1] = W + pad, t->step[2] = H * t->step[1] + pad;
@@ -107,32 +119,78 @@ static size_t lie(const attended *p, uint32_t which, tensor *t, int64_t *given) 
     t->step[2] = W + pad, t->step[1] = tokens * t->step[2] + pad, t->step[0] = H * t->step[1] + pad;
   else t->step[1] = W, t->step[2] = H * W, t->step[0] = tokens * H * W;
   if (pad || (!t->packed && w->lie != TG_ATTENTION_DENSE)) memcpy(given, t->step, sizeof t->step);
-  if (!(t->packed ? total : w->batch * tokens)) return 0;
+  if (!(t->packed ? total : sequences * tokens)) return 0;
   int64_t last = t->packed ? (H - 1) * t->step[1] + (total - 1) * t->step[2]
-                           : (w->batch - 1) * t->step[0] + (H - 1) * t->step[1] + (tokens - 1) * t->step[2];
+                           : (sequences - 1) * t->step[0] + (H - 1) * t->step[1] + (tokens - 1) * t->step[2];
   return (size_t)(last + W) * (size_t)tg_type_bytes(t->type);
 }
 
-static void put(const attended *p, uint32_t which, const tensor *t, const double *x) {
-  bool keys = which == K || which == V;
+/* since: only the last tokens of each sequence, as many as it has queries; they are the first of t. */
+static void put(const attended *p, uint32_t which, const tensor *t, const double *x, bool since) {
+  bool keys = which != Q;
   const int64_t *first = keys ? p->k0 : p->q0, *n = keys ? p->room : p->nq, total = keys ? p->total_k : p->total_q;
   size_t size = (size_t)tg_type_bytes(t->type);
   for (int64_t b = 0; b < p->which->batch; b++)
     for (int64_t h = 0; h < t->heads; h++)
-      for (int64_t i = 0; i < n[b]; i++) {
-        char *at = t->data + element(t, b, h, first[b], i) * size;
-        const double *from = x + (h * total + first[b] + i) * t->width;
+      for (int64_t i = 0; i < (since ? p->nq : n)[b]; i++) {
+        char *at = t->data + element(t, b, h, since ? p->q0[b] : first[b], i) * size;
+        const double *from = x + (h * total + first[b] + i + (since ? p->nk[b] - p->nq[b] : 0)) * t->width;
         for (int64_t c = 0; c < t->width; c++) tg_number_put(t->type, at, (size_t)c, from[c]);
       }
 }
 
+/* Each sequence has the pages that its keys need, in any order; other entries name no page. */
+static void draw_pages(attended *p, tensor *t) {
+  int64_t page = p->d->page_size, n = p->which->batch;
+  if (!page) return;
+  p->table_step = (p->which->keys > p->keys ? p->which->keys : p->keys) / page + 1;
+  p->table = tg_new(p->env, int32_t, n * p->table_step);
+  for (int64_t b = 0; b < n; b++) p->pages += (p->room[b] + page - 1) / page;
+  p->pages += 2;
+  int32_t *order = tg_new(p->env, int32_t, p->pages), at = 0;
+  for (int32_t i = 0; i < p->pages; i++) {
+    int64_t j = (int64_t)(tg_draw(&p->state) % (uint64_t)(i + 1));
+    order[i] = order[j], order[j] = i;
+  }
+  for (int64_t b = 0; b < n; b++)
+    for (int64_t i = 0; i < p->table_step; i++)
+      p->table[b * p->table_step + i] = i < (p->room[b] + page - 1) / page ? order[at++] : -1;
+  for (uint32_t i = K; i <= V; i++) t[i].page = page, t[i].table = p->table, t[i].table_step = p->table_step;
+}
+
+/* K and V of new tokens: the cache has what it had before, NaN, in their places. */
+static void place_new(tg_attention_checks *g, const attended *p, const tensor *t, tg_attention_call *call) {
+  static const char *const names[] = {"K_NEW", "V_NEW"};
+  const double *const x[] = {p->k, p->v};
+  int64_t *given[] = {call->k_new_strides, call->v_new_strides};
+  const void **to[] = {&call->k_new, &call->v_new};
+  if (!g->d.append) return;
+  for (uint32_t i = 0; i < 2; i++) {
+    const tensor *old = &t[K + i];
+    tensor fresh = {.type = old->type, .heads = old->heads, .width = old->width};
+    size_t bytes = lie(p, K_NEW + i, &fresh, given[i]), size = (size_t)tg_type_bytes(old->type);
+    fresh.data = tg_place_operand(&g->at, &g->env, K_NEW + i, names[i], bytes, g->which->front);
+    memset(fresh.data, 0xff, bytes);
+    put(p, K_NEW + i, &fresh, x[i], true);
+    *to[i] = fresh.data;
+    g->whole[i] = tg_alloc(&g->env, g->at.part[K + i].in.room_bytes);
+    memcpy(g->whole[i], g->at.part[K + i].in.room, g->at.part[K + i].in.room_bytes);
+    for (int64_t b = 0; b < p->which->batch; b++)
+      for (int64_t h = 0; h < old->heads; h++)
+        for (int64_t q = p->nk[b] - p->nq[b]; q < p->nk[b]; q++)
+          memset(old->data + element(old, b, h, p->k0[b], q) * size, 0xff, (size_t)old->width * size);
+  }
+}
+
 /* Q, K and V: in one array of tokens, or each by itself. What lies between their rows is NaN. */
-static void place_inputs(tg_attention_checks *g, const attended *p, tensor *t, tg_attention_call *call) {
+static void place_inputs(tg_attention_checks *g, attended *p, tensor *t, tg_attention_call *call) {
   const double *const x[] = {p->q, p->k, p->v};
   int64_t *given[] = {call->q_strides, call->k_strides, call->v_strides};
   static const char *const names[] = {"Q", "K", "V"};
-  bool together = g->which->lie == TG_ATTENTION_QKV && g->d.q == g->d.k && g->d.k == g->d.v;
+  bool together = g->which->lie == TG_ATTENTION_QKV && g->d.q == g->d.k && g->d.k == g->d.v &&
+                  !g->d.page_size && !g->d.append;
   int64_t tokens = p->queries > p->keys ? p->queries : p->keys, from = 0, row = 0;
+  draw_pages(p, t);
   for (uint32_t i = Q; i <= V; i++) row += t[i].heads * t[i].width;
   if (together) {
     size_t bytes = (size_t)(g->which->batch * tokens * row) * (size_t)tg_type_bytes(g->d.q);
@@ -150,9 +208,11 @@ static void place_inputs(tg_attention_checks *g, const attended *p, tensor *t, t
       t[i].data = tg_place_operand(&g->at, &g->env, i, names[i], bytes, g->which->front);
       memset(t[i].data, 0xff, bytes);
     }
-    put(p, i, &t[i], x[i]);
+    put(p, i, &t[i], x[i], false);
   }
   call->q = t[Q].data, call->k = t[K].data, call->v = t[V].data;
+  call->page_table = p->table, call->pages = p->pages, call->page_table_stride = p->table_step;
+  place_new(g, p, t, call);
 }
 
 /* The mask and the arguments: rows of keys, or of what else they have, with gaps where the tensors have them. */
@@ -317,14 +377,24 @@ static void check(void *arg) {
     size_t all = (size_t)d->heads * sizeof(float);
     call.sinks = memcpy(tg_place_operand(&g->at, &g->env, SINKS, "sinks", all, w->front), p.sinks, all);
   }
-  call.query_starts = p.query_starts, call.key_starts = p.key_starts, call.key_lengths = p.key_lengths;
+  call.query_starts = p.query_starts, call.key_starts = d->page_size ? NULL : p.key_starts;
+  call.key_lengths = p.key_lengths;
+  if (d->page_size && !call.key_lengths) {
+    int32_t *n = tg_new(&g->env, int32_t, w->batch);
+    for (int64_t b = 0; b < w->batch; b++) n[b] = (int32_t)p.nk[b];
+    call.key_lengths = n;
+  }
+  if (d->append || d->page_size) call.keys = p.keys;
   tg_places_seal(&g->at);
   tg_status status = g->run(g->user, &call, message, sizeof message);
   if (status != TG_OK) return wrong(g, -1, -1, 0, 0, "it cannot be run: %s", message);
   judge(g, &p, &x);
   for (uint32_t i = 0; i < PLACES && !g->wrong; i++) {
     const tg_placed *in = &g->at.part[i];
-    if (i != O && i != LSE && in->in.map && tg_hash(in->in.room, in->in.room_bytes, 0) != in->hash)
+    bool appended = d->append && (i == K || i == V);
+    if (appended && memcmp(in->in.room, g->whole[i - K], in->in.room_bytes))
+      wrong(g, -1, -1, 0, 0, "%s is not what was appended to it, or something else of it was written", in->name);
+    if (i != O && i != LSE && !appended && in->in.map && tg_hash(in->in.room, in->in.room_bytes, 0) != in->hash)
       wrong(g, -1, -1, 0, 0, "%s was written", in->name);
   }
 }

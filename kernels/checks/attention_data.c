@@ -47,7 +47,9 @@ static void draw_sizes(attended *p) {
   for (int64_t b = 0; b < n; b++) {
     p->nq[b] = packed ? within(p, p->d->queries, w->queries) : w->queries;
     p->room[b] = packed ? within(p, p->d->keys, w->keys) : w->keys;
+    if (p->d->append && p->room[b] < p->nq[b]) p->room[b] = p->nq[b] > p->d->keys.lo ? p->nq[b] : p->d->keys.lo;
     p->nk[b] = !w->lengths ? p->room[b] : below(p, 5) ? below(p, p->room[b] + 1) : p->room[b];
+    if (p->d->append && p->nk[b] < p->nq[b]) p->nk[b] = p->nq[b];
     if (w->lengths) p->key_lengths[b] = (int32_t)p->nk[b];
     p->q0[b] = p->total_q, p->k0[b] = p->total_k;
     if (packed) p->query_starts[b] = (int32_t)p->total_q, p->key_starts[b] = (int32_t)p->total_k;
@@ -55,6 +57,7 @@ static void draw_sizes(attended *p) {
     if (p->nq[b] > p->queries) p->queries = p->nq[b];
     if (p->room[b] > p->keys) p->keys = p->room[b];
   }
+  if (packed && p->d->page_size && p->keys < w->keys) p->keys = w->keys;   /* as the call has no key_starts */
   if (packed) p->query_starts[n] = (int32_t)p->total_q, p->key_starts[n] = (int32_t)p->total_k;
 }
 

@@ -82,11 +82,14 @@ static void draw_plan(tg_attention_desc *d) {
   draw_mask(d);
   bool split = often(35);
   d->queries = draw_queries(split), d->keys = draw_keys(split);
+  static const int64_t pages[] = {1, 2, 7, 16, 16, 64, 100, 256};
+  if (often(20)) d->page_size = pages[below(TG_COUNT(pages))];
+  d->append = often(15) && d->queries.hi && d->keys.hi >= d->queries.hi;
 }
 
 static void describe(const tg_attention_desc *d) {
-  snprintf(at_work, sizeof at_work, "plan %llu: q %s k %s v %s o %s, heads %d/%d of %d and %d, queries %lld..%lld, keys %lld..%lld, causal %d, window %lld%s%s%s%s, scale %g, cap %g, mask %s per %d, score_mod %s, mask_mod %s", (unsigned long long)number, tg_type_name[d->q],
-           tg_type_name[d->k], tg_type_name[d->v], tg_type_name[d->o], d->heads, d->kv_heads, d->head, d->value_head, (long long)d->queries.lo, (long long)d->queries.hi, (long long)d->keys.lo, (long long)d->keys.hi, d->causal, (long long)d->window, d->lse ? ", lse" : "", d->base2 ? ", base2" : "", d->alibi ? ", alibi" : "", d->sinks ? ", sinks" : "",
+  snprintf(at_work, sizeof at_work, "plan %llu: q %s k %s v %s o %s, heads %d/%d of %d and %d, queries %lld..%lld, keys %lld..%lld, causal %d, window %lld%s%s%s%s, pages of %d%s, scale %g, cap %g, mask %s per %d, score_mod %s, mask_mod %s", (unsigned long long)number, tg_type_name[d->q],
+           tg_type_name[d->k], tg_type_name[d->v], tg_type_name[d->o], d->heads, d->kv_heads, d->head, d->value_head, (long long)d->queries.lo, (long long)d->queries.hi, (long long)d->keys.lo, (long long)d->keys.hi, d->causal, (long long)d->window, d->lse ? ", lse" : "", d->base2 ? ", base2" : "", d->alibi ? ", alibi" : "", d->sinks ? ", sinks" : "", (int)d->page_size, d->append ? ", append" : "",
            d->scale ? (double)*d->scale : 0.0, (double)d->soft_cap, tg_type_name[d->mask], d->mask_per, d->score_mod ? d->score_mod : "-", d->mask_mod ? d->mask_mod : "-");
 }
 
@@ -112,6 +115,7 @@ static void draw_case(const tg_attention_desc *d, tg_attention_case *c) {
   double most = 4e6, head = (double)(d->heads * (d->head + (d->value_head ? d->value_head : d->head)));
   while (c->batch > 1 && head * (double)(c->batch * c->queries * c->keys) > most) c->batch--;
   while (d->queries.hi && c->queries / 2 >= d->queries.lo && c->queries > 1 && head * (double)(c->queries * c->keys) > most) c->queries /= 2;
+  if (d->append && c->keys < c->queries) c->keys = c->queries;
   while (d->keys.hi && c->keys / 2 >= d->keys.lo && c->keys > 1 && head * (double)(c->queries * c->keys) > 4 * most) c->keys /= 2;
 }
 
