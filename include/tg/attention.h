@@ -118,8 +118,8 @@ typedef struct tg_attention_desc {      /* zero means default; fields are only e
    * changed, and write its gradients by Q, K and V: d_q, d_k and d_v. All else is as in the descriptor that O and LSE
    * were computed with. Not with score_mod, nor on a device */
   uint8_t backward;
-  /* K and V lie in pages of so many tokens, [pages][kv_heads][page_size][head], and a table of each call names the pages
-   * of each sequence, in the order of its keys (Kwon et al. 2023). Any number of tokens. 0: they lie in one piece */
+  /* K and V lie in pages of so many tokens, [pages][kv_heads][page_size][head], and a table of each call names the
+   * pages of each sequence, in the order of its keys (Kwon et al. 2023). Any number up to 2^20. 0: in one piece */
   int64_t page_size;
   /* 1: each head has a sink, a score without a value (Xiao et al. 2024, in the form of gpt-oss): O = sum exp(score) V /
    * (exp(sink) + sum exp(score)), and LSE is of both. A query that sees no key has zeros and LSE = sink. Not with
@@ -170,15 +170,15 @@ typedef struct tg_attention_call {      /* zero means default; fields are only e
   void *d_q, *d_k, *d_v;
   int64_t d_o_strides[3], d_q_strides[3], d_k_strides[3], d_v_strides[3];
   const float *sinks;                   /* of sinks: one for each head, a score as score_mod gives them */
-  /* of page_size: k and v are the pages, `pages` of them; strides from one page, head, token to the next. Sequence b has
-   * the pages page_table[b * page_table_stride], .. + 1, ..: as many as its keys need, each within 0..pages - 1; page_table
-   * is memory of the host. page_table_stride 0: as many as `keys` need. There are no key_starts; key_lengths says how many
-   * keys each sequence has */
+  /* of page_size: k and v are `pages` pages; their strides are from one page, head and token to the next. Sequence b
+   * has the pages page_table[b * page_table_stride], .. + 1, ..: as many as its keys need, each within 0..pages - 1.
+   * The table is memory of the host; page_table_stride 0: as many as `keys` need. key_lengths says how many keys each
+   * sequence has, and there are no key_starts */
   const int32_t *page_table;
   int64_t page_table_stride, pages;
-  /* of append: of the types of k and v, laid out as they would be with the tokens of q: [batch][kv_heads][queries][head],
-   * packed as query_starts says. v_new NULL: only K is written, as V lies in it. A page that is written belongs to
-   * one sequence */
+  /* of append: of the types of k and v, with the tokens of q: [batch][kv_heads][queries][head], or packed as
+   * query_starts says. v_new NULL: only K is written, as V lies in it. A page that is written belongs to one sequence.
+   * Where two keys share an address (a stride of 0), nothing can be appended */
   const void *k_new, *v_new;
   int64_t k_new_strides[3], v_new_strides[3];
 } tg_attention_call;

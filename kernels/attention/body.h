@@ -34,7 +34,12 @@ const char *tg_attention_lse(tg_builder *b, const tg_attention_problem *p, const
 
 /* K or V, and the copy of a block of it as f32, or NULL if it is read in place. lanes: elements of a head are. page:
  * tokens of a page. */
-typedef struct tg_attention_source { const char *name, *copy; tg_type type; bool lanes; int64_t page; } tg_attention_source;
+typedef struct tg_attention_source {
+  const char *name, *copy;
+  tg_type type;
+  bool lanes;
+  int64_t page;
+} tg_attention_source;
 /* K ('K') or V of words whose lanes are elements of a head, or rows. */
 tg_attention_source tg_attention_source_of(const tg_attention_problem *p, char name, bool lanes);
 /* Words for the copies. */

@@ -162,7 +162,8 @@ static tg_status refuse_unread(const tg_attention_work *w) {
   if (c->mask && !a->problem.mask)
     return wrong(a, "tg_attention_call.mask is given, and the plan has none: tg_attention_desc.mask is its type");
   if (!a->append && (c->k_new || c->v_new))
-    return wrong(a, "tg_attention_call.k_new or v_new is given, and the plan appends none: tg_attention_desc.append = 1");
+    return wrong(a, "tg_attention_call.k_new or v_new is given, and the plan does not append: "
+                    "tg_attention_desc.append = 1");
   if (!a->problem.page && (c->page_table || c->pages))
     return wrong(a, "tg_attention_call.page_table is given, and the plan has no pages: tg_attention_desc.page_size");
   if (!a->problem.backward && (c->d_o || c->d_q || c->d_k || c->d_v))

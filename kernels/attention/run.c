@@ -41,7 +41,9 @@ void tg_attention_gather(const work *r, const sequence *s, int64_t head, int64_t
     operand[t] = element(&r->of[t], packed ? 0 : s->index, keys ? kv_head : q_head,
                          keys ? s->first_key + first_key : s->first_query + first_query, 0);
     value[ATTENTION_LDQ + t] = s->heads_are_rows && !keys ? larger(t == OF_O, step[1]) : step[2];
-    if (p->page && keys) operand[t] = element(&r->of[t], 0, kv_head, 0, 0), value[ATTENTION_K_PAGE + t - OF_K] = step[0];
+    if (!p->page || !keys) continue;
+    operand[t] = element(&r->of[t], 0, kv_head, 0, 0);
+    value[ATTENTION_K_PAGE + t - OF_K] = step[0];
   }
   if (p->page) {
     operand[ATTENTION_TABLE] = (void *)(uintptr_t)(c->page_table + s->index * r->table_step + first_key / p->page);

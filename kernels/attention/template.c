@@ -27,7 +27,8 @@ void tg_attention_copy_words(tg_builder *tg_b_, const tg_attention_problem *p) {
 /* The subscripts of a key in memory. */
 static const char *place_of(tg_builder *tg_b_, const source *s, const char *key) {
   long long page = s->page;
-  return page ? text("page_table[min((%s + page_at)/%lld, table_n - 1)], (%s + page_at) %% %lld", key, page, key, page) : key;
+  if (!page) return key;
+  return text("page_table[min((%s + page_at)/%lld, table_n - 1)], (%s + page_at) %% %lld", key, page, key, page);
 }
 
 const char *tg_attention_read_key(tg_builder *tg_b_, const source *s, const char *at, const char *x, bool cut) {

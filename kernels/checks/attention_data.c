@@ -346,7 +346,8 @@ void tg_attended_row(const attended *p, int64_t b, int64_t h, int64_t i, const d
   int64_t n = p->nk[b], E = d->value_head, seen = 0;
   const double *s = all + i * n, *v = values_of(p, b, h), base = base_of(p);
   const uint8_t *sees_it = p->seen[b * d->heads + h] + i * n;
-  double sink = d->sinks ? (double)p->sinks[h] : none, max = sink, l = 0, le = 0, *size = tg_new(p->env, double, E), *off = tg_new(p->env, double, E);
+  double sink = d->sinks ? (double)p->sinks[h] : none, max = sink, l = 0, le = 0;
+  double *size = tg_new(p->env, double, E), *off = tg_new(p->env, double, E);
   out->exact = out->bad = false;
   memset(out->loose, 0, (size_t)E * sizeof *out->loose);
   for (int64_t j = 0; j < n; j++) {
@@ -357,7 +358,10 @@ void tg_attended_row(const attended *p, int64_t b, int64_t h, int64_t i, const d
   else fill_row(p, out, 0, sink), out->lse_away = sink > none ? 4 * u * (fabs(sink) + 1) : 0;
   if (!seen || !isfinite(max)) return;
   if (is_exact(p)) demand_exact(p, s, n, max, sink);
-  if (sink > none) l = exp2((sink - max) * base), le = l * (2 * u * (fabs(sink) + max - sink) * base / log2e + 4 * u);
+  if (sink > none) {
+    l = exp2((sink - max) * base);
+    le = l * (2 * u * (fabs(sink) + max - sink) * base / log2e + 4 * u);
+  }
   for (int64_t j = 0; j < n; j++) {
     if (!sees_it[j]) continue;
     double w = exp2((s[j] - max) * base);

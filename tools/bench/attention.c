@@ -111,6 +111,8 @@ bool attention_own_open(attention_bench *b, const attention_case *c, int threads
   tg_attention_desc d = {.q = (uint8_t)s->type,
                          .causal = s->causal ? TG_CAUSAL_BOTTOM_RIGHT : TG_CAUSAL_NONE,
                          .alibi = s->alibi,
+                         .sinks = s->sinks,
+                         .page_size = s->page,
                          .heads = s->heads,
                          .kv_heads = s->kv_heads,
                          .head = s->head,
@@ -128,6 +130,12 @@ bool attention_own_open(attention_bench *b, const attention_case *c, int threads
   *o = (attention_own){.of = b, .c = c};
   o->call = (tg_attention_call){.batch = s->batch, .q = c->q, .k = c->k, .v = c->v, .o = c->o, .lse = c->lse};
   if (s->alibi) o->call.slopes = c->slopes;
+  if (s->sinks) o->call.sinks = c->sinks;
+  if (s->page) {   /* pages of all heads: [heads][pages][page][head], whose table has them in any order */
+    const int64_t strides[3] = {(int64_t)s->page * s->head, s->keys * s->head, s->head};
+    o->call.page_table = c->pages, o->call.pages = s->keys / s->page;
+    memcpy(o->call.k_strides, strides, sizeof strides), memcpy(o->call.v_strides, strides, sizeof strides);
+  }
   if (s->documents) o->call.arg[0] = o->call.arg[1] = c->document;
   attention_poison(c);
   if (!planned_and_run(b, &d, name, o)) return false;

@@ -12,10 +12,11 @@ typedef struct attention_shape {
   char class_of[16];
   int batch, heads, kv_heads, head;
   int64_t queries, keys;
-  bool causal, alibi;
+  bool causal, alibi, sinks;
   tg_type type;
   int64_t window;              /* 0: none */
   float soft_cap;              /* 0: none */
+  int page;                    /* K and V lie in pages of so many keys, in any order. 0: in one piece. Not with masks */
   int documents;               /* of equal length; a token sees its own. 0: all are one */
 } attention_shape;
 
@@ -31,7 +32,8 @@ typedef struct attention_case {
   int threads, copies;         /* of K and V, one behind the other: those that one run reads in turn */
   size_t q_bytes, kv_bytes;    /* of Q (O has as many), of one copy of K or of V */
   void *q, *k, *v, *o;
-  float *slopes;
+  float *slopes, *sinks;
+  int32_t *pages;              /* table of a sequence's pages */
   int32_t *document;           /* of a token */
   float *result;               /* of a peer, as O; or as gradients */
   size_t q_elements, results;  /* of Q; of what is computed: O, or gradients */

@@ -39,7 +39,22 @@ static void variant_case(attention_bench *b, const variant *v) {
 void attention_variants(attention_bench *b) {
 #define SHAPE(H, T, D, ...) \
   { .batch = 1, .heads = H, .kv_heads = H, .head = D, .queries = T, .keys = T, .type = TG_F32, __VA_ARGS__ }
+#define DECODE(H, KV, N, D, ...)                                                                                       \
+  { .batch = 1, .heads = H, .kv_heads = KV, .head = D, .queries = 1, .keys = N, .type = TG_F32, __VA_ARGS__ }
   static const variant all[] = {
+      {"variant: sinks, causal, window 1024, T4096 D64",
+       SHAPE(2, 4096, 64, .causal = true, .window = 1024, .sinks = true),
+       SHAPE(2, 4096, 64, .causal = true, .window = 1024), 0.8},
+      {"variant: sinks, decode, GQA 8, N4096 D64", DECODE(16, 2, 4096, 64, .sinks = true),
+       DECODE(16, 2, 4096, 64), 0.8},
+      {"variant: pages of 16, T2048 D128", SHAPE(2, 2048, 128, .page = 16),
+       SHAPE(2, 2048, 128), 0.8},
+      {"variant: pages of 16, T2048 D64", SHAPE(2, 2048, 64, .page = 16),
+       SHAPE(2, 2048, 64), 0.8},
+      {"variant: pages of 16, decode, GQA 1, N4096 D128", DECODE(8, 8, 4096, 128, .page = 16),
+       DECODE(8, 8, 4096, 128), 0.8},
+      {"variant: pages of 16, decode, GQA 4, N4096 D128", DECODE(8, 2, 4096, 128, .page = 16),
+       DECODE(8, 2, 4096, 128), 0.8},
       {"variant: causal of full, T4096 D64", SHAPE(2, 4096, 64, .causal = true), SHAPE(2, 4096, 64), 1.85},
       {"variant: causal of full, T4096 D128", SHAPE(2, 4096, 128, .causal = true), SHAPE(2, 4096, 128), 1.85},
       {"variant: causal of full, T8192 D64", SHAPE(1, 8192, 64, .causal = true), SHAPE(1, 8192, 64), 1.85},
@@ -59,6 +74,7 @@ void attention_variants(attention_bench *b) {
        SHAPE(4, 2048, 128, .causal = true, .alibi = true, .soft_cap = 30), SHAPE(4, 2048, 128, .causal = true),
        1 / 1.1}};
 #undef SHAPE
+#undef DECODE
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) variant_case(b, &all[i]);
 }
 

@@ -147,6 +147,7 @@ static void reference(const attention_case *c, attention_row r, double *weight, 
     if (s->alibi) x -= (double)c->slopes[r.h] * fabs((double)(j - stands));
     weight[j] = x, largest = fmax(largest, x);
   }
+  if (s->sinks) largest = fmax(largest, (double)c->sinks[r.h]), sum = exp((double)c->sinks[r.h] - largest);
   memset(out, 0, d * sizeof *out);
   for (int64_t j = first; j < behind; j++) {
     double w = exp(weight[j] - largest);
@@ -195,13 +196,21 @@ bool attention_case_open(const attention_shape *s, int threads, int copies, atte
     memcpy((char *)c->v + (size_t)i * c->kv_bytes, c->v, c->kv_bytes);
   }
   c->slopes = calloc((size_t)s->heads, sizeof *c->slopes);
+  c->sinks = calloc((size_t)s->heads, sizeof *c->sinks);
+  c->pages = calloc((size_t)s->keys, sizeof *c->pages);
   c->document = calloc((size_t)s->keys, sizeof *c->document);
   c->result = tool_pages(q * sizeof(float));
   c->want = calloc(ATTENTION_ROWS_CHECKED * (size_t)s->head, sizeof *c->want);
   double *weight = calloc((size_t)s->keys, sizeof *weight);
-  bool good = c->slopes && c->document && c->want && weight;
+  bool good = c->slopes && c->sinks && c->pages && c->document && c->want && weight;
   if (!good) perror("tg bench attention");
   for (int h = 0; good && h < s->heads; h++) c->slopes[h] = exp2f(-8.0f * (float)(h + 1) / (float)s->heads);
+  for (int h = 0; good && h < s->heads; h++) c->sinks[h] = (float)(h % 5 - 2);
+  uint32_t order = 5;
+  for (int32_t i = 0; good && s->page && i < s->keys / s->page; i++) {
+    int32_t j = (int32_t)(random_next(&order) >> 8) % (i + 1);
+    c->pages[i] = c->pages[j], c->pages[j] = i;
+  }
   for (int64_t i = 0; good && i < s->keys && s->documents; i++)
     c->document[i] = (int32_t)(i / ((s->keys + s->documents - 1) / s->documents));
   for (int n = 0; good && n < ATTENTION_ROWS_CHECKED; n++)
@@ -222,7 +231,8 @@ void attention_case_gradients(attention_case *c) {
 }
 
 void attention_case_close(attention_case *c) {
-  free(c->q), free(c->k), free(c->v), free(c->o), free(c->slopes), free(c->document), free(c->want),
-      free(c->result), free(c->d_o), free(c->gradients), free(c->lse);
+  void *const all[] = {c->q,        c->k,    c->v,      c->o,   c->slopes,    c->sinks, c->pages,
+                       c->document, c->want, c->result, c->d_o, c->gradients, c->lse};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
   *c = (attention_case){0};
 }

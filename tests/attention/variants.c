@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT
+ * Attention's variants: which are not combined, and what is refused of their calls. Their results are those of attention_points, which draws them. */
+#include <math.h>
+#include "../target.h"
+#include "../test.h"
+#include "tg/attention.h"
+
+enum { T = 6, N = 20, D = 8, H = 4, G = 2, PAGE = 8, PAGES = 5, FLOATS = 1 << 13 };
+static float q[FLOATS], k[FLOATS], v[FLOATS], o[FLOATS], fresh[2][FLOATS], sinks[H];
+static char workspace[1 << 20];
+
+#define SIZES .head = D, .heads = H, .kv_heads = G, .queries = {0, 64}, .keys = {0, 64}
+
+/* ---- descriptors ---- */
+
+static void refuse(tg_context *c, const tg_attention_desc *d, const char *text) {
+  tg_attention *a = NULL;
+  CHECK(tg_attention_plan(c, d, &a) == TG_EINVAL && !a && strstr(tg_error_message(c), text), "%s (not: %s)", tg_error_message(c), text);
+  tg_attention_free(a);
+}
+#define REFUSE(TEXT, ...) refuse(c, &(tg_attention_desc){SIZES, __VA_ARGS__}, TEXT)
+
+static void descriptors(tg_context *c) {
+  REFUSE("tg_attention_desc.backward with score_mod: a score_mod has no derivative", .backward = 1, .score_mod = "score * 2");
+  REFUSE("tg_attention_desc.backward with page_size: ", .backward = 1, .page_size = 16);
+  REFUSE("tg_attention_desc.backward with append: ", .backward = 1, .append = 1);
+  REFUSE("tg_attention_desc.page_size: -1", .page_size = -1);
+  REFUSE("tg_attention_desc.page_size: 1048577", .page_size = (1 << 20) + 1);
+  REFUSE("tg_attention_desc.append", .append = 2);
+}
+#undef REFUSE
+
+/* ---- calls ---- */
+
+static tg_attention *plan(tg_context *c, const tg_attention_desc *d) {
+  tg_attention *a = NULL;
+  CHECK(tg_attention_plan(c, d, &a) == TG_OK, "%s", tg_error_message(c));
+  return a;
+}
+
+static void refuse_call(tg_context *c, const tg_attention *a, const tg_attention_call *call, const char *text) {
+  for (int i = 0; i < FLOATS; i++) o[i] = k[i] = v[i] = 777;
+  tg_status s = tg_attention_run(a, call);
+  int written = 0;
+  for (int i = 0; i < FLOATS; i++) written += o[i] != 777 || k[i] != 777 || v[i] != 777;
+  CHECK(s == TG_EINVAL && !written && strstr(tg_error_message(c), text), "%d, %d written: %s (not: %s)", s, written, tg_error_message(c), text);
+}
+#define WRONG(TEXT, ...) do { tg_attention_call x = good; __VA_ARGS__; refuse_call(c, a, &x, (TEXT)); } while (0)
+#define RIGHT(WHAT, ...) do { tg_attention_call x = good; __VA_ARGS__; CHECK(tg_attention_run(a, &x) == TG_OK, "%s: %s", WHAT, tg_error_message(c)); } while (0)
+
+static void calls_with_sinks(tg_context *c) {
+  const tg_attention_call good = {.queries = T, .keys = N, .q = q, .k = k, .v = v, .o = o, .sinks = sinks, .workspace = workspace, .workspace_bytes = sizeof workspace};
+  tg_attention *a = plan(c, &(tg_attention_desc){SIZES});
+  WRONG("tg_attention_call.sinks is given", (void)x);
+  tg_attention_free(a);
+  a = plan(c, &(tg_attention_desc){SIZES, .sinks = 1, .lse = 1});
+  RIGHT("sinks", (void)x);
+  WRONG("tg_attention_call.sinks is NULL", x.sinks = NULL);
+  WRONG("tg_attention_call.o overlaps sinks", x.sinks = o);
+  CHECK(tg_attention_merge(a, &(tg_attention_merge_call){.queries = 1}) == TG_EINVAL && strstr(tg_error_message(c), "sinks"), "%s", tg_error_message(c));
+  for (int i = 0; i < H; i++) sinks[i] = INFINITY;
+  RIGHT("a sink of infinity", (void)x);
+  CHECK(isnan(o[0]), "a score that is infinite makes NaN, not %g", (double)o[0]);
+  for (int i = 0; i < H; i++) sinks[i] = (float)i;
+  RIGHT("no keys", x.keys = 0, x.lse = fresh[0]);
+  for (int i = 0; i < H * T; i++) CHECK(o[i * D] == 0 && fresh[0][i] == (float)(i / T), "a query that sees no key has %g, LSE %g", (double)o[i * D], (double)fresh[0][i]);
+  tg_attention_free(a);
+}
+
+static void calls_with_pages(tg_context *c) {
+  static const int32_t table[] = {4, 0, 2, 1, 3, 0}, outside[] = {4, 0, 5, 1, 3, 0}, below[] = {4, -1, 2, 1, 3, 0}, starts[] = {0, N, 2 * N}, lengths[] = {N, 2 * PAGE};
+  const tg_attention_call good = {.batch = 2, .queries = T, .keys = N, .q = q, .k = k, .v = v, .o = o, .pages = PAGES, .page_table = table, .workspace = workspace, .workspace_bytes = sizeof workspace};
+  tg_attention *a = plan(c, &(tg_attention_desc){SIZES});
+  WRONG("tg_attention_call.page_table is given", (void)x);
+  tg_attention_free(a);
+  a = plan(c, &(tg_attention_desc){SIZES, .page_size = PAGE});
+  RIGHT("pages", (void)x);
+  RIGHT("an entry that no key needs", x.key_lengths = lengths, x.page_table = (const int32_t[]){4, 0, 2, 1, 3, 77});
+  WRONG("tg_attention_call.page_table is NULL", x.page_table = NULL);
+  WRONG("tg_attention_call.page_table: entry 2 of sequence 0 is 5, of 5 pages", x.page_table = outside);
+  WRONG("tg_attention_call.page_table: entry 1 of sequence 0 is -1", x.page_table = below);
+  WRONG("tg_attention_call.page_table: entry 0 of sequence 0 is 4, of 3 pages", x.pages = 3);
+  WRONG("tg_attention_call.page_table_stride = 2, but sequence 0 has 3 pages", x.page_table_stride = 2);
+  WRONG("page_table_stride = -1", x.page_table_stride = -1);
+  WRONG("tg_attention_call.pages = -1", x.pages = -1);
+  WRONG("tg_attention_call.key_starts: the plan has pages", x.key_starts = starts);
+  WRONG("tg_attention_call.o overlaps k", x.k = o + 4 * PAGE * G * D);
+  tg_attention_free(a);
+}
+
+static void calls_that_append(tg_context *c) {
+  static const int32_t table[] = {4, 0, 2}, few[] = {T - 1};
+  const tg_attention_call good = {.queries = T, .keys = N, .q = q, .k = k, .v = v, .o = o, .k_new = fresh[0], .v_new = fresh[1], .workspace = workspace, .workspace_bytes = sizeof workspace};
+  tg_attention *a = plan(c, &(tg_attention_desc){SIZES});
+  WRONG("tg_attention_call.k_new or v_new is given", (void)x);
+  tg_attention_free(a);
+  a = plan(c, &(tg_attention_desc){SIZES, .append = 1});
+  for (int i = 0; i < FLOATS; i++) fresh[0][i] = (float)i, fresh[1][i] = -(float)i, k[i] = v[i] = 777;
+  RIGHT("appending", (void)x);
+  for (int i = 0; i < G * N * D; i++) {
+    int g = i / D / N, token = i / D % N - (N - T), at = (g * T + token) * D + i % D;
+    CHECK(token < 0 ? k[i] == 777 && v[i] == 777 : k[i] == (float)at && v[i] == -(float)at, "element %d of K and V is %g and %g", i, (double)k[i], (double)v[i]);
+  }
+  RIGHT("V is K", x.v = k, x.v_new = NULL);
+  WRONG("tg_attention_call.k_new is NULL", x.k_new = NULL);
+  WRONG("sequence 0 has 5 keys, of which 6 are to be appended", x.key_lengths = few);
+  WRONG("tg_attention_call.v overlaps", x.v = k);
+  WRONG("tg_attention_call.k overlaps k_new", x.k_new = k);
+  WRONG("tg_attention_call.k overlaps q", x.k = q);
+  WRONG("tg_attention_call.k_strides = {0, 0, 8} lay two elements on one place", x.k_strides[2] = D);
+  tg_attention_free(a);
+  a = plan(c, &(tg_attention_desc){SIZES, .append = 1, .page_size = PAGE});
+  for (int i = 0; i < FLOATS; i++) k[i] = 777;
+  RIGHT("appending to pages", x.pages = PAGES, x.page_table = table);
+  for (int token = N - T; token < N; token++)
+    for (int e = 0; e < D; e++) {
+      float got = k[((table[token / PAGE] * G + 1) * PAGE + token % PAGE) * D + e], want = (float)((T + token - (N - T)) * D + e);
+      CHECK(got == want, "element %d of key %d is %g, not %g", e, token, (double)got, (double)want);
+    }
+  tg_attention_free(a);
+}
+
+int main(void) {
+  tg_context *c;
+  if (tg_context_create(&(tg_context_options){.target = test_target()}, &c)) return 1;
+  descriptors(c);
+  calls_with_sinks(c);
+  calls_with_pages(c);
+  calls_that_append(c);
+  tg_context_free(c);
+  return TEST_END();
+}
