@@ -138,8 +138,15 @@ static void price_plans(const choosing *w, tg_nest_choice *choice, const uint8_t
   *p = (pricing){.w = *w, .at = tg_sizes_of(j, w->l->target, w->raised), .choice = choice, .rung = rung,
                  .nests = nests};
   tg_push(&j->env, &p->points, (point){.plan = tg_new(&j->env, uint8_t, nests)});
-  *q = (tg_price_question){.price = price_of, .beside = beside, .user = p, .step = 0.05, .points = 1, .axes = nests,
-                           .prices = TG_PLANS * nests, .launches = p->at.n ? p->at.n : 1,
+  *q = (tg_price_question){.price = price_of,
+                           .beside = beside,
+                           .user = p,
+                           .launch = w->l->target->machine.launch * 1e-9,
+                           .step = 0.05,
+                           .points = 1,
+                           .axes = nests,
+                           .prices = TG_PLANS * nests,
+                           .launches = p->at.n ? p->at.n : 1,
                            .regions = j->division ? TG_REGIONS : 1};
   for (uint32_t d = 0; d < TG_REGION_SIZES && d < j->params.n && p->at.n; d++) {
     q->whole[d] = (tg_span){j->params.data[d].lo, j->params.data[d].hi};

@@ -18,7 +18,7 @@ static bool price(tg_price_table *w, uint32_t point) {
   *p = (tg_priced){.point = point};
   for (uint32_t i = 0; i < w->q->launches; i++) {
     if (!(seconds[i] > 0 && seconds[i] < INFINITY)) return false;
-    p->cost[i] = log(seconds[i]), p->sum += p->cost[i];
+    p->cost[i] = log(seconds[i] + w->q->launch), p->sum += p->cost[i];
   }
   w->rows++;
   return true;
@@ -70,6 +70,12 @@ static void descend(tg_price_table *w) {
  * launch. */
 typedef struct { tg_span size[TG_REGION_SIZES]; uint32_t in, best; double sum, worst; bool whole; } box;
 
+/* How far a price is from the least at a launch; below the launch's own cost, which is no better known than that, no
+ * distance. */
+static double beyond(const tg_price_table *w, double cost, double least) {
+  return exp(cost) - exp(least) <= w->q->launch ? 0 : cost - least;
+}
+
 /* The cheapest row in the box: of those that are nowhere far from the best, if there are some; of equal ones the first,
  * which has the least bound. */
 static void judge(const tg_price_table *w, box *b) {
@@ -83,7 +89,7 @@ static void judge(const tg_price_table *w, box *b) {
     double sum = 0, worst = 0;
     for (uint32_t l = 0; l < w->q->launches; l++) {
       if (!(b->in >> l & 1)) continue;
-      sum += w->row[i].cost[l], worst = fmax(worst, w->row[i].cost[l] - least[l]);
+      sum += w->row[i].cost[l], worst = fmax(worst, beyond(w, w->row[i].cost[l], least[l]));
     }
     bool near = worst <= log1p(about);
     if (found && (b->whole > near || (b->whole == near && sum >= b->sum))) continue;

@@ -25,6 +25,9 @@ typedef struct tg_price_question {
   int64_t (*beside)(void *user, uint32_t from, uint32_t axis, uint32_t turn);
   void *user;
   uint32_t points;             /* to begin with: 0 and up. Of equal ones the first is taken */
+  /* seconds that each launch takes beside: a difference below that divides no sizes. 0: none to speak of, as for plans
+   * of products, whose calls of small sizes run a code and nothing else */
+  double launch;
   double step;                 /* part of the time that a change must save */
   uint32_t axes, prices;       /* coordinates; how many points, at most, are priced beside others */
   uint32_t launches;           /* 1 to TG_PRICED */
