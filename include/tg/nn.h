@@ -49,6 +49,7 @@
 #define TG_NN_H
 #include "tg/device.h"
 #include "tg/exec.h"
+#include "tg/program.h"
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -155,6 +156,14 @@ static inline size_t tg_nn_workspace(const tg_nn *nn, const tg_nn_call *call) {
 TG_API tg_status tg_nn_run_sized(const tg_nn *, const tg_nn_call *, size_t call_bytes);
 static inline tg_status tg_nn_run(const tg_nn *nn, const tg_nn_call *call) {
   return tg_nn_run_sized(nn, call, sizeof *call);
+}
+
+/* Puts the call into a program (tg/program.h) as a step, checked as for a run. Workspace, exec, threads and queue of
+ * the call are 0: the program brings them. TG_EINVAL: also, a plan of another device than the program's. The plan must
+ * live until the program is freed. */
+TG_API tg_status tg_nn_put_sized(tg_program *, const tg_nn *, const tg_nn_call *, size_t call_bytes);
+static inline tg_status tg_nn_put(tg_program *program, const tg_nn *nn, const tg_nn_call *call) {
+  return tg_nn_put_sized(program, nn, call, sizeof *call);
 }
 
 /* The kernels of the plan as text of the language, one behind the other, for people to read: tg show takes it. Valid

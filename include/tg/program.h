@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Programs: several launches as one. A program is a list of launches of kernels, products and attention, recorded once,
- * with the temporary memory between them. tg finds out which step depends on which, lets temporaries that do not live
- * at the same time share memory, and runs everything as one launch: on the CPU's threads, or as one graph on a device.
+ * Programs: several launches as one. A program is a list of launches of kernels, products, attention and operations on
+ * rows (nn.h), recorded once, with the temporary memory between them. tg finds out which step depends on which, lets
+ * temporaries that do not live at the same time share memory, and runs everything as one launch: on the CPU's threads,
+ * or as one graph on a device.
  *
  *   tg_program *p;
  *   tg_program_begin(context, &(tg_program_options){.threads = -1}, &p);
@@ -10,7 +11,7 @@
  *   tg_program_argument(p, "y", y_bytes, (void **)&y);
  *   tg_program_temporary(p, "h", h_bytes, (void **)&h);  the program's own
  *   tg_program_launch(p, scale, &(tg_launch){.buffers = (tg_argument[]){{x, x_bytes}, {h, h_bytes}}, .buffers_n = 2});
- *   tg_gemm_put(p, gemm, &(tg_gemm_call){.m = m, .a = h, .b = weights, .c = y});      gemm.h; attention.h likewise
+ *   tg_gemm_put(p, gemm, &(tg_gemm_call){.m = m, .a = h, .b = weights, .c = y});     gemm.h; attention.h, nn.h likewise
  *   if (tg_program_end(p)) puts(tg_error_message(context));
  *
  *   tg_argument arguments[] = {{mine, x_bytes}, {out, y_bytes}};

@@ -256,6 +256,10 @@ static void rows(void) {
   good("tg_nn_plan", tg_nn_plan(c, &d, &n));
   call.x = x, call.y = y;
   CALL(tg_nn_call, call, workspace, tg_nn_run_sized(n, &call, size));
+  tg_program *program;
+  good("tg_program_begin", tg_program_begin(c, NULL, &program));
+  CALL(tg_nn_call, call, workspace, tg_nn_put_sized(program, n, &call, size));
+  tg_program_free(program);
   RESULT(tg_nn_info, tg_nn_describe_sized(n, out, size));
   tg_nn_free(n);
 }

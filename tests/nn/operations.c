@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Every operation of tg/nn.h against float64: all types, fixed and open numbers of columns, odd lengths, rows apart,
  * operands that are aligned to their elements alone and lie between guard pages, in place, with the same bits on any
- * threads; rows with infinities and NaN; gradients. */
+ * threads and in a program; rows with infinities and NaN; gradients. */
 #include <math.h>
 #include <stdlib.h>
 #include "../target.h"
@@ -40,6 +40,32 @@ static char *results(const nn_case *c, size_t *n) {
   return all;
 }
 
+/* The same call as a step of a program, whose arguments are its operands: the same bits. */
+static void check_program(const tg_nn *nn, nn_case *c, const char *bits, size_t n, const char *what) {
+  tg_program *p = NULL;
+  tg_argument argument[NN_OPERANDS];
+  tg_nn_call call = nn_case_call(c);
+  uint32_t arguments = 0;
+  size_t again = 0;
+  nn_case_reset(c);
+  CHECK(tg_program_begin(context, &(tg_program_options){.threads = 2}, &p) == TG_OK, "%s", tg_error_message(context));
+  for (uint32_t k = 0; k < NN_OPERANDS; k++) {
+    const nn_operand *o = &c->of[k];
+    void *at;
+    if (!o->used) continue;
+    CHECK(tg_program_argument(p, tg_nn_operands[k].name, o->at.bytes, &at) == TG_OK, "%s", tg_error_message(context));
+    memcpy((char *)&call + tg_nn_operands[k].at, &at, sizeof at);
+    argument[arguments++] = (tg_argument){.data = o->at.data, .bytes = o->at.bytes};
+  }
+  bool ok = tg_nn_put(p, nn, &call) == TG_OK && tg_program_end(p) == TG_OK &&
+            tg_program_run(p, &(tg_program_call){.arguments = argument, .arguments_n = arguments}) == TG_OK;
+  CHECK(ok, "%s: %s", what, tg_error_message(context));
+  char *others = results(c, &again);
+  CHECK(!ok || (n == again && !memcmp(bits, others, n)), "%s, %lld x %lld: other bits in a program", what, (long long)c->m, (long long)c->n);
+  free(others);
+  tg_program_free(p);
+}
+
 static void check_one(const tg_nn *nn, nn_case *c, const char *what) {
   static const tg_exec three = {3, backwards, NULL};
   size_t n, again;
@@ -60,6 +86,7 @@ static void check_one(const tg_nn *nn, nn_case *c, const char *what) {
           (long long)c->n);
     free(others);
   }
+  check_program(nn, c, bits, n, what);
   free(bits);
 }
 

@@ -164,6 +164,31 @@ static void older(void) {
   tg_nn_free(nn);
 }
 
+/* In a program, what lies in place is read, and a result is not. */
+static void programs(void) {
+  tg_program *p = NULL;
+  void *t, *u;
+  tg_nn *apart = plan(&(tg_nn_desc){.op = TG_NN_SOFTMAX, .rows = {2, 0}, .columns = {4, 0}}),
+        *placed = plan(&(tg_nn_desc){.op = TG_NN_SOFTMAX, .rows = {2, 0}, .columns = {4, 0}, .flags = TG_NN_IN_PLACE});
+  static const tg_exec mine = {0};
+  CHECK(tg_program_begin(context, NULL, &p) == TG_OK && tg_program_temporary(p, "t", 32, &t) == TG_OK && tg_program_temporary(p, "u", 31, &u) == TG_OK,
+        "%s", tg_error_message(context));
+#define PUT(plan, text, ...)                                                                                       \
+  CHECK(tg_nn_put(p, plan, &(tg_nn_call){__VA_ARGS__}) == TG_EINVAL && strstr(tg_error_message(context), text), "%s", tg_error_message(context))
+  PUT(placed, "reads 't', which no step before it writes", .y = t);
+  PUT(apart, "reads 't', which no step before it writes", .x = t, .y = y);
+  PUT(apart, "tg_nn_put", .x = x, .y = u);
+  PUT(apart, "the program brings workspace", .x = x, .y = t, .exec = &mine);
+  PUT(apart, "the program brings workspace", .x = x, .y = t, .threads = 1);
+  PUT(apart, "tg_nn_call.x is NULL", .y = t);
+#undef PUT
+  CHECK(tg_nn_put(NULL, apart, NULL) == TG_EINVAL && tg_nn_put(p, NULL, NULL) == TG_EINVAL && tg_nn_put(p, apart, NULL) == TG_EINVAL, "NULL");
+  CHECK(tg_nn_put(p, apart, &(tg_nn_call){.x = x, .y = t}) == TG_OK && tg_nn_put(p, placed, &(tg_nn_call){.y = t}) == TG_OK, "%s",
+        tg_error_message(context));
+  tg_program_free(p);
+  tg_nn_free(apart), tg_nn_free(placed);
+}
+
 static void workspaces(void) {
   tg_nn *nn = plan(&(tg_nn_desc){.op = TG_NN_SOFTMAX, .x = TG_F16, .rows = {1, M}, .columns = {1, 3000}, .threads = 1});
   size_t bytes = tg_nn_workspace(nn, NULL);
@@ -212,6 +237,7 @@ int main(void) {
   calls();
   rotary();
   older();
+  programs();
   workspaces();
   kept();
   tg_context_free(context);
