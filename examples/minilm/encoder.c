@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * The encoder: four products of a packed matrix, with bias, gelu and residual in their epilogues, attention over packed
- * sequences, and layer normalisation. One plan of each kind serves all layers. */
+ * sequences, and layer normalisation. One plan of each kind serves all layers. The whole model is one program for the
+ * lengths of the sentences at hand, which plans the memory between its steps. */
 #include "encoder.h"
 #include <math.h>
 #include <stdarg.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 #include <tg/attention.h>
 #include <tg/nn.h>
+#include <tg/program.h>
 
 enum { QKV, OUT, UP, DOWN, PRODUCTS };  /* the products of a layer */
 
@@ -34,10 +36,11 @@ struct encoder {
   tg_gemm *product[PRODUCTS];
   tg_attention *attention;
   tg_nn *norm;
-  float *x, *y, *qkv, *seen, *mid;      /* [tokens][width], .., qkv [tokens][3 width], mid [tokens][inner] */
+  float *x, *y;                         /* [tokens][width]: what comes out of the program, and goes into it */
   int32_t *starts;                      /* of the sentences that are computed at a time */
-  void *workspace;
-  size_t workspace_bytes;
+  int32_t *recorded;                    /* those that the program is for */
+  tg_program *program;
+  int sentences, temporaries;           /* of the program */
 };
 
 static int fail(encoder *e, const char *format, ...) {
@@ -176,24 +179,11 @@ static int open_layers(encoder *e) {
   return 0;
 }
 
-static int need_workspace(encoder *e, size_t bytes) {
-  if (bytes <= e->workspace_bytes) return 0;
-  free(e->workspace);
-  e->workspace_bytes = 0;
-  if (!(e->workspace = malloc(bytes))) return fail(e, "out of memory");
-  e->workspace_bytes = bytes;
-  return 0;
-}
-
 static int open_buffers(encoder *e) {
   size_t row = (size_t)e->tokens * (size_t)e->width * sizeof(float);
-  e->x = malloc(row), e->y = malloc(row), e->seen = malloc(row), e->qkv = malloc(3 * row);
-  e->mid = malloc((size_t)e->tokens * (size_t)e->inner * sizeof(float));
-  e->starts = malloc(((size_t)e->tokens + 1) * sizeof *e->starts);
-  if (!e->x || !e->y || !e->seen || !e->qkv || !e->mid || !e->starts) return fail(e, "out of memory");
-  for (int p = 0; p < PRODUCTS; p++)
-    if (need_workspace(e, tg_gemm_workspace(e->product[p], NULL))) return 1;
-  return need_workspace(e, tg_nn_workspace(e->norm, NULL));
+  size_t starts = ((size_t)e->tokens + 1) * sizeof *e->starts;
+  e->x = malloc(row), e->y = malloc(row), e->starts = malloc(starts), e->recorded = malloc(starts);
+  return e->x && e->y && e->starts && e->recorded ? 0 : fail(e, "out of memory");
 }
 
 encoder *encoder_open(tg_context *context, safetensors *file, const encoder_options *options,
@@ -209,6 +199,7 @@ encoder *encoder_open(tg_context *context, safetensors *file, const encoder_opti
 
 void encoder_close(encoder *e) {
   if (!e) return;
+  tg_program_free(e->program);
   for (int i = 0; e->layers && i < e->layers_n; i++) {
     for (int p = 0; p < PRODUCTS; p++) free(e->layers[i].packed[p]);
     free(e->layers[i].qkv_bias);
@@ -217,38 +208,75 @@ void encoder_close(encoder *e) {
     if (e->product[p]) tg_gemm_free(e->product[p]);
   if (e->attention) tg_attention_free(e->attention);
   if (e->norm) tg_nn_free(e->norm);
-  free(e->layers), free(e->x), free(e->y), free(e->seen), free(e->qkv), free(e->mid), free(e->starts);
-  free(e->workspace), free(e);
+  free(e->layers), free(e->x), free(e->y), free(e->starts), free(e->recorded), free(e);
 }
 
 int encoder_width(const encoder *e) { return (int)e->width; }
 int encoder_longest(const encoder *e) { return (int)e->longest; }
 
-/* ---- running ---- */
+/* ---- the program ---- */
 
-static int product(encoder *e, int p, const layer_weights *l, int tokens, const float *a, float *c,
-                   const float *residual) {
-  tg_gemm_call call = {.m = tokens, .a = a, .b = l->packed[p], .c = c, .arg = {l->bias[p], residual},
-                       .workspace = e->workspace, .workspace_bytes = e->workspace_bytes};
-  return tg_gemm_run(e->product[p], &call) ? failed(e) : 0;
+/* A temporary of the program, [tokens][columns]; NULL: it failed. */
+static float *temporary(encoder *e, int tokens, int64_t columns) {
+  char name[16];
+  void *at;
+  snprintf(name, sizeof name, "t%d", e->temporaries++);
+  size_t bytes = (size_t)tokens * (size_t)columns * sizeof(float);
+  return tg_program_temporary(e->program, name, bytes, &at) ? (failed(e), NULL) : at;
 }
 
-static int normalise(encoder *e, const norm_weights *by, int tokens, const float *x, float *y) {
-  tg_nn_call call = {.rows = tokens, .x = x, .y = y, .weight = by->weight, .bias = by->bias,
-                     .workspace = e->workspace, .workspace_bytes = e->workspace_bytes};
-  return tg_nn_run(e->norm, &call) ? failed(e) : 0;
+/* Each step returns its result; NULL: it, or the step before it, failed. */
+static float *product(encoder *e, int p, const layer_weights *l, int tokens, const float *a, const float *residual) {
+  float *c = a ? temporary(e, tokens, e->packing[p].n) : NULL;
+  tg_gemm_call call = {.m = tokens, .a = a, .b = l->packed[p], .c = c, .arg = {l->bias[p], residual}};
+  return c && tg_gemm_put(e->program, e->product[p], &call) ? (failed(e), NULL) : c;
 }
 
-static int attend(encoder *e, int sentences) {
+static float *normalise(encoder *e, const norm_weights *by, int tokens, const float *x, float *y) {
+  tg_nn_call call = {.rows = tokens, .x = x, .y = y, .weight = by->weight, .bias = by->bias};
+  return x && y && !tg_nn_put(e->program, e->norm, &call) ? y : (x && y ? failed(e) : 0, NULL);
+}
+
+static float *attend(encoder *e, int sentences, int tokens, const float *qkv) {
   int64_t head = e->width / e->heads, w = e->width;
-  tg_attention_call call = {.batch = sentences, .q = e->qkv, .k = e->qkv + w, .v = e->qkv + 2 * w, .o = e->seen,
+  float *seen = qkv ? temporary(e, tokens, w) : NULL;
+  tg_attention_call call = {.batch = sentences, .q = qkv, .k = qkv + w, .v = qkv + 2 * w, .o = seen,
                             .q_strides = {0, head, 3 * w}, .k_strides = {0, head, 3 * w},
                             .v_strides = {0, head, 3 * w}, .o_strides = {0, head, w},
                             .query_starts = e->starts, .key_starts = e->starts};
-  if (need_workspace(e, tg_attention_workspace(e->attention, &call))) return 1;
-  call.workspace = e->workspace, call.workspace_bytes = e->workspace_bytes;
-  return tg_attention_run(e->attention, &call) ? failed(e) : 0;
+  return seen && tg_attention_put(e->program, e->attention, &call) ? (failed(e), NULL) : seen;
 }
+
+/* The program for e->starts, unless it is for these lengths already. */
+static int record(encoder *e, int sentences) {
+  int tokens = e->starts[sentences];
+  size_t starts = ((size_t)sentences + 1) * sizeof *e->starts;
+  size_t bytes = (size_t)tokens * (size_t)e->width * sizeof(float);
+  void *embedded, *out;
+  if (e->program && e->sentences == sentences && !memcmp(e->starts, e->recorded, starts)) return 0;
+  tg_program_free(e->program);
+  e->program = NULL, e->temporaries = 0;
+  if (tg_program_begin(e->context, &(tg_program_options){.threads = -1}, &e->program) ||
+      tg_program_argument(e->program, "embedded", bytes, &embedded) ||
+      tg_program_argument(e->program, "out", bytes, &out)) return failed(e);
+  const float *x = normalise(e, &e->embedding, tokens, embedded, temporary(e, tokens, e->width));
+  for (int i = 0; i < e->layers_n; i++) {
+    const layer_weights *l = &e->layers[i];
+    float *seen = attend(e, sentences, tokens, product(e, QKV, l, tokens, x, NULL));
+    float *mid = normalise(e, &l->attention, tokens, product(e, OUT, l, tokens, seen, x),
+                           temporary(e, tokens, e->width));
+    float *sum = product(e, DOWN, l, tokens, product(e, UP, l, tokens, mid, NULL), mid);
+    x = normalise(e, &l->output, tokens, sum, i + 1 < e->layers_n ? temporary(e, tokens, e->width) : out);
+  }
+  if (!x) {
+    tg_program_free(e->program);
+    return e->program = NULL, 1;
+  }
+  memcpy(e->recorded, e->starts, starts), e->sentences = sentences;
+  return tg_program_end(e->program) ? failed(e) : 0;
+}
+
+/* ---- running ---- */
 
 /* Sums of the three embeddings of each token; all tokens are of type 0. */
 static void embed(encoder *e, const int32_t *ids, int sentences) {
@@ -275,16 +303,11 @@ static void pool(const encoder *e, int sentence, float *out) {
 }
 
 static int run_some(encoder *e, const int32_t *ids, int sentences, float *out) {
-  int tokens = e->starts[sentences];
+  size_t bytes = (size_t)e->starts[sentences] * (size_t)e->width * sizeof(float);
+  const tg_argument arguments[] = {{.data = e->y, .bytes = bytes}, {.data = e->x, .bytes = bytes}};
+  if (record(e, sentences)) return 1;
   embed(e, ids, sentences);
-  if (normalise(e, &e->embedding, tokens, e->y, e->x)) return 1;
-  for (int i = 0; i < e->layers_n; i++) {
-    const layer_weights *l = &e->layers[i];
-    if (product(e, QKV, l, tokens, e->x, e->qkv, NULL) || attend(e, sentences) ||
-        product(e, OUT, l, tokens, e->seen, e->y, e->x) || normalise(e, &l->attention, tokens, e->y, e->x) ||
-        product(e, UP, l, tokens, e->x, e->mid, NULL) || product(e, DOWN, l, tokens, e->mid, e->y, e->x) ||
-        normalise(e, &l->output, tokens, e->y, e->x)) return 1;
-  }
+  if (tg_program_run(e->program, &(tg_program_call){.arguments = arguments, .arguments_n = 2})) return failed(e);
   for (int s = 0; s < sentences; s++) pool(e, s, out + (int64_t)s * e->width);
   return 0;
 }

@@ -156,8 +156,8 @@ tg_status tg_nn_put_sized(tg_program *program, const tg_nn *nn, const tg_nn_call
   if (!given) return wrong(&r, "no call is given");
   if (TG_READ(nn->plan.context, tg_nn_call, &c, given, call_bytes) != TG_OK) return TG_EINVAL;
   if (c.queue || c.exec || c.workspace || c.threads)
-    return wrong(&r, "tg_nn_put: the program brings workspace, threads and queue: exec, threads, workspace and queue of "
-                     "the call are 0");
+    return wrong(&r, "tg_nn_put: the program brings workspace, threads and queue: exec, threads, workspace and queue "
+                     "of the call are 0");
   tg_status s = read_sizes(&r);
   if (s == TG_OK) s = read_operands(&r);
   if (s != TG_OK) return s;
