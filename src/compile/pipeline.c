@@ -36,6 +36,10 @@ const tg_uop *tg_lower(tg_job *j, const tg_lowering *l, const char *until, tg_st
   const tg_pass *p = first_pass(j);
   const tg_uop *sink = j->sink;
   const int schedule = tg_stage_index("schedule");
+  if (j->given) {
+    j->given = false;
+    tg_take_given(j, sink, j->stage);
+  }
   if (l->verify && (!j->authored || tg_stage_index(j->stage) < schedule))
     j->authored = tg_authored_of(j, sink, j->stage);
   if (p == tg_passes) {

@@ -290,7 +290,7 @@ static void parse_opt(tg_parser *p) {
 
 static void parse_stage(tg_parser *p) {
   p->j->stage = tg_take_name(p, "a stage");
-  p->b->raw = true;
+  p->j->given = p->b->raw = true;
   for (uint32_t i = 0; i < p->j->params.n; i++) { /* from pass index on they have a type */
     const tg_param *a = &p->j->params.data[i];
     const char *name = tg_sym(p->j, tg_format(&p->j->env, "%s.i64", a->name));

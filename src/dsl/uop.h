@@ -170,6 +170,7 @@ typedef struct tg_job {
   const char *name;
   const tg_uop *sink;                           /* the program in its current form */
   const char *stage;                            /* name of the last pass; "author" at first */
+  bool given;                                   /* it was read at that stage, and nobody has looked at it yet */
   const char **symbols; uint32_t symbols_n, symbols_mask;  /* interned names */
   /* hash table of the names of buffers, parameters and ranges in use (uop.c); taken_seen: how many of each are in it */
   struct tg_taken *taken; uint32_t taken_n, taken_mask, taken_seen[3];

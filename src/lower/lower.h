@@ -31,6 +31,9 @@ int tg_stage_index(const char *stage);   /* 0: author, 1: the first pass, ..; -1
  * whose order of accesses this form must keep; NULL: unknown, lockstep ranges are taken to be the author's. */
 typedef struct tg_authored tg_authored;
 void tg_verify(tg_job *j, const tg_uop *sink, const char *stage, tg_authored *author);
+/* A program that was read as text of a stage: what its registers demanded is their place from pass place on, and
+ * violations are an error of who wrote the text. */
+void tg_take_given(tg_job *j, const tg_uop *sink, const char *stage);
 /* Call before pass schedule: records the author's order. */
 tg_authored *tg_authored_of(tg_job *j, const tg_uop *sink, const char *stage);
 /* Call after pass schedule, with the program that it left. */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include "dsl/text.h"
 #include "compile/pipeline.h"
+#include "lower/lower.h"
 #include "test.h"
 
 typedef struct {
@@ -32,6 +33,33 @@ typedef struct { tg_job job; const char *text; } again;
 static void parse_again(void *user) {
   again *a = user;
   tg_parse_kernel(&a->job, "printed", a->text, 0, NULL);
+  if (a->job.given) tg_take_given(&a->job, a->job.sink, a->job.stage);
+}
+
+static void lower_again(void *user) {
+  again *a = user;
+  tg_target target;
+  tg_lowering l = {.target = &target};
+  tg_target_named(&target, "x86-64-v4");
+  tg_parse_kernel(&a->job, "given", a->text, 0, NULL);
+  tg_lower(&a->job, &l, NULL, NULL, NULL);
+}
+
+/* Texts of a stage that no pass leaves: an error, before any pass. */
+static void refuse_given(void) {
+  static const struct { const char *text, *error; } given[] = {
+      {"kernel k(N = 12) { stage schedule; in(x, f32, [24]); in(n, i32 in 0..12, [3]); out(z, f32, [3]);\n"
+       "  range(i, 3) z[i] = sum(k : min(n[i], 12), x[k * 2]); }", "error: k: this is no program of stage schedule, which only tg writes:\n"},
+      {"kernel k(N = 12) { stage linear; in(x, f32, [12]); out(z, f32, [12]); range(i, 12) z[i] = x[i] + 1; }", "no program of stage linear"},
+      {"kernel k(N = 12) { stage index; in(x, f32, [3, 4]); out(z, f32, [12]); range(i, 12) z[i] = x[0, i]; }", "subscripts"}};
+  for (size_t i = 0; i < TG_COUNT(given); i++) {
+    static again a;
+    tg_job_init(&a.job, NULL);
+    a.text = given[i].text;
+    bool ok = tg_protect(&a.job.env, lower_again, &a);
+    CHECK(!ok && a.job.env.status == TG_EINVAL && strstr(a.job.env.message, given[i].error), "%s\n%s", a.text, ok ? "accepted" : a.job.env.message);
+    tg_job_drop(&a.job);
+  }
 }
 
 static void seen(void *user, const char *pass, const tg_uop *sink) {
@@ -99,6 +127,7 @@ static void compile_rules(void *user) {
 }
 
 int main(int argc, char **argv) {
+  refuse_given();
   bool write = argc > 1 && !strcmp(argv[1], "--write");
   static run r, rules;
   int passes = 0;
