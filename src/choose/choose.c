@@ -12,6 +12,7 @@ typedef struct {
   tg_job *j;
   const tg_lowering *l;
   const tg_uop *raised;
+  bool fast;                   /* words that make functions fast will follow */
   bool given;                  /* decisions are given by a search: a refused word is then an error */
   tg_pass_fn *judge;
 } choosing;
@@ -59,7 +60,8 @@ typedef struct {
 } pricing;
 
 static tg_nest fresh(const choosing *w, tg_decisions *c, tg_nest_choice *choice, const uint8_t *rung, uint32_t nests) {
-  return (tg_nest){.j = w->j, .l = w->l, .decisions = c, .choice = choice, .rung = rung, .rungs = nests};
+  return (tg_nest){.j = w->j, .l = w->l, .decisions = c, .choice = choice, .rung = rung, .rungs = nests,
+                   .fast = w->fast};
 }
 
 static void choose_and_price(void *arg) {
@@ -74,32 +76,49 @@ static void choose_and_price(void *arg) {
   tg_fail(&j->env, TG_EINVAL, "priced");   /* what the words made, and said of buffers, is dropped */
 }
 
+/* What a trial changes in a job, beside ranges and buffers. */
+typedef struct {
+  struct tg_known *known;
+  struct tg_authored *authored;
+  struct tg_taken *taken;
+  uint32_t taken_n, taken_mask, seen[3];
+  const tg_uop *sink;
+  const char *stage;
+} kept_state;
+
+/* Without facts and taken names from here on, which are the trial's own. */
+static kept_state keep(tg_job *j) {
+  kept_state k = {.known = j->known, .authored = j->authored, .taken = j->taken, .taken_n = j->taken_n,
+                  .taken_mask = j->taken_mask, .sink = j->sink, .stage = j->stage};
+  memcpy(k.seen, j->taken_seen, sizeof k.seen);
+  j->known = NULL;
+  j->taken = NULL;
+  j->taken_n = j->taken_mask = 0;
+  memset(j->taken_seen, 0, sizeof j->taken_seen);
+  return k;
+}
+
+static void give(tg_job *j, const kept_state *k) {
+  j->opts.n = 0;
+  j->known = k->known, j->authored = k->authored;
+  j->taken = k->taken, j->taken_n = k->taken_n, j->taken_mask = k->taken_mask;
+  memcpy(j->taken_seen, k->seen, sizeof k->seen);
+  j->sink = k->sink, j->stage = k->stage;
+}
+
 /* What the program costs with a point's candidates; false: some word is refused. The job is left as it was: names that
  * a trial has taken are free again, and facts are of one trial, since the next one gives numbers of buffers to
  * others. */
 static bool price_of(void *user, uint32_t at, double *seconds) {
   pricing *p = user;
   tg_job *j = p->w.j;
-  struct tg_known *known = j->known;
-  struct tg_authored *authored = j->authored;
-  struct tg_taken *taken = j->taken;
-  uint32_t taken_n = j->taken_n, taken_mask = j->taken_mask, seen[3];
-  const tg_uop *sink = j->sink;
-  const char *message, *stage = j->stage;
+  const char *message;
+  kept_state was = keep(j);
   for (uint32_t i = 0; i < p->nests; i++) p->choice[i].plan = p->points.data[at].plan[i];
   p->w.n = fresh(&p->w, NULL, p->choice, p->rung, p->nests);
   p->seconds = seconds, p->words = NULL;
-  memcpy(seen, j->taken_seen, sizeof seen);
-  j->known = NULL;
-  j->taken = NULL;
-  j->taken_n = j->taken_mask = 0;
-  memset(j->taken_seen, 0, sizeof j->taken_seen);
   tg_job_try(j, choose_and_price, p, &message);
-  j->opts.n = 0;
-  j->known = known, j->authored = authored;
-  j->taken = taken, j->taken_n = taken_n, j->taken_mask = taken_mask;
-  memcpy(j->taken_seen, seen, sizeof seen);
-  j->sink = sink, j->stage = stage;
+  give(j, &was);
   return (p->points.data[at].words = p->words) != NULL;
 }
 
@@ -159,14 +178,15 @@ static void price_plans(const choosing *w, tg_nest_choice *choice, const uint8_t
   if (n) divide(p, region, n, own);
 }
 
-void tg_heuristic_with(tg_job *j, const tg_lowering *l, const tg_uop *raised, tg_decisions *c) {
+/* fast: the program will have fast functions. */
+static void choose_words(tg_job *j, const tg_lowering *l, const tg_uop *raised, tg_decisions *c, bool fast) {
   enum { ALONE = 8 };   /* after this many tries all nests get simpler at once, not the refused one alone */
-  if (j->opts.n) return;
   uint32_t nests = raised->n + 1, decisions = c ? c->made.n : 0;
   uint8_t *rung = tg_new(&j->env, uint8_t, nests);
   tg_nest_choice *choice = l->price ? tg_new(&j->env, tg_nest_choice, nests) : NULL;
   choosing w = {
-      .j = j, .l = l, .raised = raised, .given = c && c->given, .judge = c && c->judge ? c->judge : tg_pass_schedule};
+      .j = j, .l = l, .raised = raised, .fast = fast, .given = c && c->given,
+      .judge = c && c->judge ? c->judge : tg_pass_schedule};
   if (choice && !w.given && !tg_target_is_device(l->target) && !tg_target_is_source(l->target))
     price_plans(&w, choice, rung, nests);
   for (uint32_t tries = 0;; tries++) {
@@ -185,4 +205,56 @@ void tg_heuristic_with(tg_job *j, const tg_lowering *l, const tg_uop *raised, tg
     if (c) c->made.n = decisions;
     give_up(rung, nests, nest);
   }
+}
+
+/* ---- words that say what functions may be, and nothing of loops ---- */
+
+static bool of_values(const tg_job *j) {
+  for (uint32_t i = 0; i < j->opts.n; i++)
+    if (strncmp(j->opts.data[i].text, "fast ", 5)) return false;
+  return true;
+}
+
+typedef struct {
+  tg_job *j;
+  const tg_lowering *l;
+  const tg_uop *raised;
+  tg_decisions *c;
+  tg_opt_text *words;
+  uint32_t n;
+  bool done;
+} apart;
+
+static void choose_apart(void *arg) {
+  apart *x = arg;
+  tg_job *j = x->j;
+  choose_words(j, x->l, x->raised, x->c, true);
+  x->words = tg_new(&j->env, tg_opt_text, j->opts.n + 1);
+  x->n = j->opts.n;
+  if (x->n) memcpy(x->words, j->opts.data, x->n * sizeof *x->words);
+  x->done = true;
+  tg_fail(&j->env, TG_EINVAL, "chosen");   /* what the words made is dropped: they will be applied with others */
+}
+
+void tg_heuristic_with(tg_job *j, const tg_lowering *l, const tg_uop *raised, tg_decisions *c) {
+  if (!of_values(j)) return;
+  uint32_t n = j->opts.n;
+  if (!n) {
+    choose_words(j, l, raised, c, false);
+    return;
+  }
+  tg_opt_text *own = tg_new(&j->env, tg_opt_text, n);
+  memcpy(own, j->opts.data, n * sizeof *own);
+  apart x = {.j = j, .l = l, .raised = raised, .c = c};
+  const char *message;
+  kept_state was = keep(j);
+  j->opts.n = 0;
+  tg_job_try(j, choose_apart, &x, &message);
+  give(j, &was);
+  if (!x.done) tg_fail(&j->env, TG_EINVAL, "%s", message);
+  for (uint32_t i = 0; i < x.n; i++) tg_push(&j->env, &j->opts, x.words[i]);
+  for (uint32_t i = 0; i < n; i++) tg_push(&j->env, &j->opts, own[i]);
+  for (uint32_t i = 0; i < n && j->division; i++)
+    for (uint32_t d = 0; d < j->division->n; d++)
+      j->division->part[d].words = tg_format(&j->env, "%s; %s", j->division->part[d].words, own[i].text);
 }

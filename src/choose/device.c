@@ -254,6 +254,15 @@ static void loops_within(tg_nest *n, const tg_uop *end, bool inner, bool warps) 
   }
 }
 
+/* Has a word made lanes in it? */
+static bool has_lanes(const tg_nest *n, const tg_uop *u) {
+  if (u->op != TG_OP_END) return false;
+  if (tg_range_kind(u->src[0]) == TG_LANE && tg_range_ordinal(u->src[0]) >= n->s.author_ranges) return true;
+  for (uint32_t i = 1; i < u->n; i++)
+    if (has_lanes(n, u->src[i])) return true;
+  return false;
+}
+
 static void device_nest(tg_nest *n, const tg_uop *top) {
   const tg_uop *chain[NEST_MAX] = {NULL};
   if (top->op != TG_OP_END) {
@@ -264,6 +273,8 @@ static void device_nest(tg_nest *n, const tg_uop *top) {
   if (tg_device_contraction(n, depth, chain)) return;
   if (stores_only(chain[depth - 1]) && tg_device_rows(n, depth, chain, top)) return;
   if (stores_only(chain[depth - 1])) perfect_nest(n, depth, chain);
+  else if (tg_device_attention(n, chain[depth - 1])) {}
+  else if (has_lanes(n, top)) reductions_along_threads(n, chain[depth - 1]);
   else {
     loops_within(n, chain[depth - 1], false, false);
     loops_within(n, chain[depth - 1], true, false);
@@ -284,8 +295,15 @@ static bool a_sum_in_parts(tg_nest *n) {
   return false;
 }
 
+static bool a_scan(tg_nest *n) {
+  for (uint32_t i = 0; i < n->s.sink->n; i++)
+    if (tg_device_scan(n, n->s.sink->src[i])) return true;
+  return false;
+}
+
 void tg_nest_device(tg_nest *n) {
   while (a_sum_in_parts(n)) {}
+  while (a_scan(n)) {}
   uint32_t count = n->s.sink->n;
   for (uint32_t i = count; i-- > 0;) {
     if (n->s.sink->n != count) return;   /* a word has added top-level statements, so i is no longer valid */

@@ -18,9 +18,21 @@ bool tg_device_word(tg_nest *n, const char *format, ...) TG_PRINTF(2, 3);
 /* True if a sum of the perfect nest, whose only statement is the store, is taken in parts: the program has one more
  * nest then. */
 bool tg_device_parts(tg_nest *n, uint32_t depth, const tg_uop *const *chain, const tg_uop *store);
+/* True if the nest is a scan, alone in loops around it, and was scheduled as one: in parts the program has one more. */
+bool tg_device_scan(tg_nest *n, const tg_uop *top);
 /* True if the perfect nest is a contraction that a matrix instruction computes, and was scheduled as one. chain: its
  * ENDs, outermost first. */
 bool tg_device_contraction(tg_nest *n, uint32_t depth, const tg_uop *const *chain);
+/* A block of an operand that moves with columns, copied to LOCAL memory by the threads of `warps` warps. */
+typedef struct {
+  const tg_uop *load, *loop, *sum;       /* its own loop, and that of the terms */
+  const struct tg_matrix_row *row;       /* the instruction that reads the copy */
+  uint32_t own, terms, warps, stages;    /* extents of the block; blocks in a ring */
+  const char *at;                        /* the loop over blocks */
+} tg_device_tile;
+bool tg_device_stage(tg_nest *n, tg_words *w, const tg_device_tile *t);   /* its words; false: it lies unfitly */
+/* True if the list has a loop over blocks of keys with the two products of attention, and was scheduled so. */
+bool tg_device_attention(tg_nest *n, const tg_uop *innermost);
 /* True if the perfect nest stores along rows what depends on reductions over them, or results of each row, and was
  * scheduled so. top: the nest, or a store without loops (depth 0). */
 bool tg_device_rows(tg_nest *n, uint32_t depth, const tg_uop *const *chain, const tg_uop *top);

@@ -218,12 +218,37 @@ static void TG_PRINTF(2, 3) say(tg_words *w, const char *format, ...) {
   tg_push(w->env, w, t.data);
 }
 
+/* As padded_copy, of an operand that is contiguous along its own loop: loads of 16 bytes, whose elements are stored to
+ * a row each. */
+static void padded_across(const contraction *c, tg_words *w, const operand *o, uint32_t own, const char *at) {
+  const char *depth = c->stages > 1 ? tg_format(w->env, " depth=%u", c->stages) : "", *b = o->copy;
+  uint32_t unit = UNIT / (uint32_t)tg_type_bytes(c->row->a_type), vector = o->vector < unit ? o->vector : unit;
+  uint32_t across = own / vector, threads = c->warps_down * c->warps_across * c->n->l->target->lanes / across;
+  say(w, "stage %s at %s as %s[d%u, d%u] pitch=%u%s", o->name, at, b, o->own, o->term, c->terms + unit, depth);
+  say(w, "split %s.0 %u as %s.q %s.v", b, vector, b, b);
+  if (vector > 1) say(w, "upcast %s.v", b);
+  say(w, "local %s.q", b);
+  if (threads < 1) threads = 1;
+  if (c->terms <= threads) {
+    say(w, "local %s.1", b);
+    return;
+  }
+  say(w, "split %s.1 %u as %s.o %s.i", b, threads, b, b);
+  if (threads > 1) say(w, "local %s.i", b);
+  say(w, "upcast %s.o", b);
+}
+
 /* Where lanes load their own elements, 16 bytes at a time along the terms: rows a unit longer than they are, so that
  * those of a few lanes begin in different banks. */
 static void padded_copy(const contraction *c, tg_words *w, const operand *o, uint32_t own, const char *at) {
   const char *depth = c->stages > 1 ? tg_format(w->env, " depth=%u", c->stages) : "", *b = o->copy;
   uint32_t unit = UNIT / (uint32_t)tg_type_bytes(c->row->a_type), vector = o->vector < unit ? o->vector : unit;
-  uint32_t along = c->terms / vector, threads = c->warps_down * c->warps_across * c->n->l->target->lanes / along;
+  uint32_t all = c->warps_down * c->warps_across * c->n->l->target->lanes;
+  if (!o->along_terms) {
+    padded_across(c, w, o, own, at);
+    return;
+  }
+  uint32_t along = c->terms / vector, threads = all / along;
   say(w, "stage %s at %s as %s[d%u, d%u] pitch=%u%s", o->name, at, b, o->own, o->term, c->terms + unit, depth);
   say(w, "split %s.1 %u as %s.q %s.v", b, vector, b, b);
   if (vector > 1) say(w, "upcast %s.v", b);
@@ -430,4 +455,21 @@ bool tg_device_contraction(tg_nest *n, uint32_t depth, const tg_uop *const *chai
   }
   if (c.row || (terms >= 0 && terms < 64) || extent_of(c.a.loop) == 1) return false;
   return by_threads(&c, depth, chain);
+}
+
+/* ---- for other products ---- */
+
+bool tg_device_stage(tg_nest *n, tg_words *w, const tg_device_tile *t) {
+  tg_job *j = n->j;
+  contraction c = {.n = n, .row = t->row, .sum = t->sum, .terms = t->terms, .stages = t->stages,
+                   .warps_down = t->warps, .warps_across = 1};
+  operand o = {.load = t->load, .loop = t->loop, .name = tg_buffer_info(j, t->load->src[0])->name};
+  if (!find_dimension(j, t->load, t->loop, &o.own) || !find_dimension(j, t->load, t->sum, &o.term) || o.own == o.term)
+    return false;
+  o.along_terms = tg_access_motion(j, t->load, t->sum) == TG_CONTIGUOUS;
+  if (!o.along_terms && tg_access_motion(j, t->load, t->loop) != TG_CONTIGUOUS) return false;
+  o.copy = tg_format(&j->env, "%s.tile", o.name);
+  o.vector = vector_of(j, &o, t->row->b_type);
+  copy(&c, w, &o, t->own, t->own, t->at);
+  return true;
 }

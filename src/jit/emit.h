@@ -41,6 +41,7 @@ typedef struct {
   /* top: defined outside of phases; many: used by several phases, or by several tasks or runs of one phase */
   bool top, many;
   bool tiles;                  /* cells are AMX tile registers */
+  bool unseen;                 /* LOCAL, stored to since the last barrier: other lanes may not see it yet */
   emit_cell *cells;
   uint32_t cells_n;
   LLVMValueRef pointer;

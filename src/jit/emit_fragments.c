@@ -210,6 +210,15 @@ static LLVMValueRef address(tg_emitter *e, const tg_uop *load, const tg_uop *lan
 
 /* ---- the instruction ---- */
 
+/* A lane that reads by itself reads what it stored by itself, so no barrier stands between: but this instruction hands
+ * it what other lanes of the warp stored. */
+static void meet(tg_emitter *e, const tg_uop *load) {
+  emit_buffer *b = &e->buffers[tg_buffer_ordinal(load->src[0])];
+  LLVMValueRef all = LLVMConstInt(e->integer[32], UINT32_MAX, 0);
+  if (b->unseen) tg_device_intrinsic(e, "llvm.nvvm.bar.warp.sync", NULL, 0, &all, 1);
+  b->unseen = false;
+}
+
 /* The words of one lane, of all matrices. */
 static void load_matrices(tg_emitter *e, LLVMValueRef pointer, uint32_t matrices, bool transposed, LLVMValueRef *word) {
   const char *name = tg_format(&e->j->env, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x%u%s.b16", matrices,
@@ -264,6 +273,7 @@ LLVMValueRef tg_emit_fragment(tg_emitter *e, const tg_uop *load) {
   if (other && !(find_rows(e, other, lane, s + 1, &second) && join(s, s + 1, &r, &second, matrices))) other = NULL;
   LLVMValueRef p = address(e, load, lane, s, &r);
   if (!p) return NULL;
+  meet(e, load);
   load_matrices(e, p, other ? 2 * matrices : matrices, r.transposed, word);
   if (other) tg_emit_memo_set(e, other, &e->fragments, elements(e, other, word + matrices), e->depth);
   return elements(e, load, word);

@@ -626,6 +626,7 @@ void tg_emit_store(tg_emitter *e, const tg_uop *u) {
   if (gate && gate->op == TG_OP_CONST) gate = NULL;
   if (u->arg & TG_ASYNC && tg_emit_copy(e, u)) return;
   uint32_t lanes = tg_emit_store_lanes(u);
+  e->buffers[(uint32_t)define->arg].unseen = true;
   if (e->buffers[(uint32_t)define->arg].memory == MEMORY_CELLS) {
     store_cell(e, u, lanes);
     return;

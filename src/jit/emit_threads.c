@@ -20,6 +20,7 @@ static void amd_fence(tg_emitter *e, LLVMAtomicOrdering order) {
 void tg_device_barrier(tg_emitter *e) {
   bool one_warp = tg_device_warps(e) == 1;
   LLVMValueRef all = word(e, one_warp ? -1 : 0);
+  for (uint32_t b = 0; b < e->j->buffers.n; b++) e->buffers[b].unseen = false;
   if (!tg_device_warps(e)) return;
   if (e->target->arch == TG_ARCH_AMDGPU) {
     amd_fence(e, LLVMAtomicOrderingRelease);

@@ -335,8 +335,24 @@ static LLVMValueRef by_single(tg_emitter *e, uint32_t lanes, LLVMValueRef a, LLV
   return LLVMBuildFPTrunc(e->b, x, LLVMTypeOf(a), "");
 }
 
+/* x of x + 0; NULL: it is no such sum. */
+static LLVMValueRef beside_zero(LLVMValueRef v) {
+  if (!LLVMIsABinaryOperator(v) || LLVMGetInstructionOpcode(v) != LLVMFAdd) return NULL;
+  for (unsigned i = 0; i < 2; i++)
+    if (LLVMIsConstant(LLVMGetOperand(v, i)) && LLVMIsNull(LLVMGetOperand(v, i))) return LLVMGetOperand(v, 1 - i);
+  return NULL;
+}
+
+/* (x + 0) + (y + 0) is (x + y) + 0, for all x and y, -0 among them: accumulators that got one term each. */
+static LLVMValueRef device_sum(tg_emitter *e, LLVMValueRef a, LLVMValueRef b) {
+  LLVMValueRef x = beside_zero(a), y = beside_zero(b);
+  if (!x || !y) return LLVMBuildFAdd(e->b, a, b, "");
+  return LLVMBuildFAdd(e->b, LLVMBuildFAdd(e->b, x, y, ""), LLVMConstNull(LLVMTypeOf(a)), "");
+}
+
 static LLVMValueRef float_op2(tg_emitter *e, tg_op op, tg_type t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b) {
   if (e->device && t == TG_F16 && op == TG_OP_FDIV) return by_single(e, lanes, a, b);
+  if (e->device && op == TG_OP_ADD) return device_sum(e, a, b);
   if (e->device && (op == TG_OP_MAX || op == TG_OP_MIN))
     return call2(e, op == TG_OP_MAX ? "llvm.maximum" : "llvm.minimum", a, b);
   switch (op) {

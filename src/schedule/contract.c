@@ -7,8 +7,8 @@
  *
  * If the statement stores to a register tile, other statements use the tile's axes too (they fill it, scale it, store
  * it). They keep their loops, which tg_finish_tiles later distributes over the accumulator's lanes. An operand that is
- * a register tile is used as it is if its layout is the operand's; otherwise it is copied through LOCAL memory
- * first. */
+ * a register tile is used as it is if its layout is the operand's; if it only holds elements of an input, these are
+ * loaded instead; otherwise it is copied through LOCAL memory first. */
 #include "dsl/parse.h"
 #include "schedule/opt.h"
 #include "target/matrix.h"
@@ -267,10 +267,68 @@ static bool lies_right(contraction *c, int which) {
   return tg_layout_convert(&from, &to).class <= TG_CONVERT_IN_LANE;
 }
 
+/* ---- tiles that hold what an input has ---- */
+
+enum { MOST_BOUND = 16 };
+typedef struct { const tg_uop *from[MOST_BOUND], *to[MOST_BOUND]; uint32_t n; } binding;
+
+/* Are both one expression, if ranges of the first are taken for ranges of the second? */
+static bool matches(const tg_uop *a, const tg_uop *b, binding *k) {
+  if (a->op != b->op || a->type != b->type || a->n != b->n) return false;
+  if (a->op != TG_OP_RANGE) {
+    if (a->arg != b->arg) return false;
+    for (uint32_t i = 0; i < a->n; i++)
+      if (!matches(a->src[i], b->src[i], k)) return false;
+    return true;
+  }
+  for (uint32_t i = 0; i < k->n; i++)
+    if (k->from[i] == a || k->to[i] == b) return k->from[i] == a && k->to[i] == b;
+  if (k->n == MOST_BOUND || tg_extent(a) != tg_extent(b)) return false;
+  k->from[k->n] = a;
+  k->to[k->n++] = b;
+  return true;
+}
+
+static void find_stores(const tg_uop *u, uint32_t buffer, const tg_uop **store, uint32_t *n) {
+  if (u->op == TG_OP_STORE && tg_buffer_ordinal(u->src[0]) == buffer) *store = u, ++*n;
+  for (uint32_t i = u->op == TG_OP_END; (u->op == TG_OP_END || u->op == TG_OP_SINK) && i < u->n; i++)
+    find_stores(u->src[i], buffer, store, n);
+}
+
+static bool stands_around(const contraction *c, const tg_uop *range) {
+  for (const tg_site *s = c->site[2]; s && s->parent != UINT32_MAX; s = &c->s->sites.data[s->parent])
+    if (c->s->sites.data[s->parent].range == range) return true;
+  return false;
+}
+
+/* Where the tile is only filled with elements of an input, once: the load of that element; else NULL. */
+static const tg_uop *of_input(contraction *c, const tg_uop *load) {
+  tg_job *j = c->s->j;
+  const tg_uop *store = NULL;
+  uint32_t stores = 0, n;
+  binding k = {.n = 0};
+  find_stores(c->s->sink, tg_buffer_ordinal(load->src[0]), &store, &stores);
+  if (stores != 1 || tg_gate(store) || tg_gate(load) || tg_stored(store)->op != TG_OP_LOAD) return NULL;
+  const tg_uop *value = tg_stored(store);
+  if (tg_buffer_info(j, value->src[0])->role != TG_ROLE_IN || value->type != load->type) return NULL;
+  for (uint32_t d = 0; d < tg_access_rank(store); d++)
+    if (!matches(store->src[1 + d], load->src[1 + d], &k)) return NULL;
+  const tg_uop **order = tg_toposort(j, value, &n);
+  for (uint32_t i = 0; i < n; i++) {
+    if (order[i]->op == TG_OP_LOAD && order[i] != value) return NULL;
+    bool bound = order[i]->op != TG_OP_RANGE || stands_around(c, order[i]);
+    for (uint32_t b = 0; b < k.n && !bound; b++) bound = k.from[b] == order[i];
+    if (!bound) return NULL;
+  }
+  return tg_substitute(j, value, k.n, k.from, k.to);
+}
+
 /* A copy of the operand in LOCAL memory, whose name says what it is for. */
 static const tg_uop *converted(contraction *c, const tg_uop *load, int which, tg_statements *out) {
   tg_job *j = c->s->j;
   const int dims[2] = {which == 1 ? 2 : 0, which == 0 ? 2 : 1};
+  const tg_uop *input = of_input(c, load);
+  if (input) return input;
   tg_buffer b = *tg_buffer_info(j, load->src[0]);
   b = (tg_buffer){.name = tg_sym(j, tg_format(&j->env, "%s.%c", b.name, "ab"[which])),
                   .space = TG_SPACE_LOCAL,
@@ -450,6 +508,12 @@ static uint32_t contract_one(tg_schedule *s, const tg_opt *o, const tg_matrix_ro
   contraction c = {.s = s, .o = o, .row = row};
   uint32_t found = find_nest(&c);
   find_product(&c);
+  if (found == 1 && tg_buffer_info(j, c.store->src[0])->space == TG_SPACE_REG &&
+      tg_rows_apart(s, c.store, c.reduce, c.range[0], c.range[1])) {
+    c = (contraction){.s = s, .o = o, .row = row};
+    find_nest(&c);
+    find_product(&c);
+  }
   uint32_t lanes = tg_matrix_lanes(c.row);
   c.lane = lanes == 1 ? tg_index(j, 1)
                       : tg_range_new(j, "lane", tg_index(j, lanes), TG_LANE, UINT32_MAX, tg_get_pos(j, c.store));

@@ -101,6 +101,7 @@ void tg_opt_kind(tg_schedule *s, const tg_opt *o) {
                  name);
     return;
   }
+  if ((kind == TG_THREAD && tg_scan_in_parts(s, o)) || (kind == TG_GROUP && tg_scan_in_blocks(s, o))) return;
   if (o->number[0]) {
     const char *made[2];
     tg_split_range(s, o, name, o->number[0], o->n > 1 ? o->names[1] : NULL, o->n > 2 ? o->names[2] : NULL, made);

@@ -180,6 +180,16 @@ bool tg_may_fission(tg_schedule *s, const tg_uop *end);
 bool tg_opt_carry(tg_schedule *s, const tg_opt *o);
 /* `thread` on a range of a sum, on a target with warps: its iterations become tasks whose parts a second phase sums */
 void tg_sum_in_parts(tg_schedule *s, const tg_opt *o, const tg_axis *axis);
+/* Is the loop a scan: sums of its terms so far, each stored (scan.c)? */
+bool tg_scan_of(tg_schedule *s, const tg_uop *end);
+/* `thread`, `group` on a scan; false, and nothing is done: it is none */
+bool tg_scan_in_parts(tg_schedule *s, const tg_opt *o);
+bool tg_scan_in_blocks(tg_schedule *s, const tg_opt *o);
+/* For contract: what the store to a register tile needs of reductions other than the product goes to tiles of rows,
+ * which are filled beside the loop over columns. True: there was some, and the sites are those of the program after
+ * it. */
+bool tg_rows_apart(tg_schedule *s, const tg_uop *store, const tg_uop *product, const tg_uop *rows,
+                   const tg_uop *columns);
 void tg_note_tile(tg_schedule *s, const tg_opt *o, const struct tg_matrix_row *row, const tg_uop *store,
                   const tg_uop *const *range);
 /* Which dimension of this instruction's accumulator the axis runs along: 0 rows, 1 columns, -1 neither. */

@@ -49,7 +49,8 @@ void kit_memory_at(const kit_memory *m, const void *address, char *text, size_t 
 void kit_memory_free(kit_memory *m);
 bool kit_bands_whole(const kit_memory *m);
 /* Are results of that type equal bit for bit; or, where the program has fast functions, within what these may be off by
- * (a few of them one after the other: 2^-19; with fast_tanh 2^-10.8; or 1 unit of the type's last place)? text: where not. */
+ * (a few of them one after the other: 2^-19; with fast_tanh 2^-10.8; of 16 bits 2^-10 or 2^-7 of the largest)? text: where
+ * not. */
 bool kit_same(const tg_job *j, tg_type type, size_t bytes, const void *got, const void *want, char text[256]);
 
 const char *kit_find_ptxas(char *path, size_t n);          /* on PATH or in the CUDA toolkit; NULL: not installed */

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT
+ * The schedule of attention on a GPU: a loop over blocks of keys with two products, whose tiles are registers.
+ *
+ *   for kb { s[i,j] = f(sum(d, Q[i,d] * K[kb,j,d]));  ..;  o[i,e] = g(o[i,e]) + sum(j, p[i,j] * V[kb,j,e]);  .. }
+ *
+ * Both are computed by matrix instructions. A warp has as many rows i as the instruction, so what the text says about
+ * rows (maxima, sums, factors) stays in its registers, and exchanges between lanes combine it. Scores become weights
+ * where they lie, if the layout of the accumulator is that of the second product's operand. The blocks of K and V are
+ * copied to LOCAL memory, where the target can in a ring of two, so that the next ones are under way meanwhile. */
+#include "choose/device.h"
+#include "ranges/ranges.h"
+#include "target/matrix.h"
+
+/* Registers for addresses and for what each row has; and those of exponentials that are polynomials, several at a
+ * time. */
+enum { DEEPEST = 8, OWN_REGISTERS = 40, POLYNOMIALS = 24 };
+
+/* a: the load that moves with rows; b: with columns. */
+typedef struct { const tg_uop *store, *sum, *rows, *columns, *a, *b; } product;
+
+typedef struct {
+  tg_nest *n;
+  const tg_uop *keys;              /* the range kb */
+  product score, result;
+  const tg_matrix_row *row;
+  bool polynomials;
+  uint32_t warp_rows, warps;       /* rows of a warp; warps of a workgroup */
+} attention;
+
+static int64_t extent_of(const tg_uop *range) {
+  return tg_extent(range)->op == TG_OP_CONST ? tg_extent(range)->arg : -1;
+}
+
+/* ---- is it one? ---- */
+
+static const tg_uop *factor_of(const tg_uop *u) {
+  while (u->op == TG_OP_CAST && tg_is_float(u->type)) u = u->src[0];
+  return u->op == TG_OP_LOAD && tg_is_float(u->type) && tg_type_bits(u->type) == 16 ? u : NULL;
+}
+
+static tg_space space_of(const tg_nest *n, const tg_uop *access) { return tg_buffer_info(n->j, access->src[0])->space; }
+
+/* Is the reduction a sum of products of such loads, the innermost loop moving with columns and another with rows? */
+static bool is_product(const attention *t, const tg_uop *store, const tg_uop *reduce, uint32_t depth,
+                       const tg_uop *const *loop, product *p) {
+  tg_job *j = t->n->j;
+  tg_reduce_arg info = tg_reduce_info(reduce);
+  const tg_uop *value = reduce->src[0], *columns = loop[depth - 1];
+  if (info.generic || info.in_order || info.op != TG_OP_ADD || info.ranges != 1 || value->op != TG_OP_MUL) return false;
+  const tg_uop *sum = tg_reduce_ranges(reduce)[0];
+  for (uint32_t turned = 0; turned < 2; turned++) {
+    const tg_uop *a = factor_of(value->src[turned]), *b = factor_of(value->src[!turned]);
+    if (!a || !b || a->type != b->type || !tg_uses(j, a, sum) || !tg_uses(j, b, sum)) continue;
+    if (tg_uses(j, a, columns) || !tg_uses(j, b, columns) || !tg_uses(j, b, t->keys)) continue;
+    if (tg_buffer_info(j, b->src[0])->role != TG_ROLE_IN) continue;
+    for (uint32_t d = 0; d + 1 < depth; d++)
+      if (tg_uses(j, a, loop[d]) && !tg_uses(j, b, loop[d])) {
+        *p = (product){store, sum, loop[d], columns, a, b};
+        return true;
+      }
+  }
+  return false;
+}
+
+/* The only such reduction of a store to a tile of registers. */
+static bool find_product(const attention *t, const tg_uop *store, uint32_t depth, const tg_uop *const *loop,
+                         product *p) {
+  uint32_t count, found = 0;
+  if (depth < 2 || tg_access_rank(store) != 2 || tg_gate(store) || space_of(t->n, store) != TG_SPACE_REG) return false;
+  const tg_uop **order = tg_toposort(t->n->j, store, &count);
+  for (uint32_t i = 0; i < count; i++)
+    found += order[i]->op == TG_OP_REDUCE && is_product(t, store, order[i], depth, loop, p);
+  return found == 1;
+}
+
+static void look(attention *t, const tg_uop *u, uint32_t depth, const tg_uop **loop) {
+  if (u->op == TG_OP_END && depth < DEEPEST) {
+    loop[depth] = u->src[0];
+    for (uint32_t i = 1; i < u->n; i++) look(t, u->src[i], depth + 1, loop);
+  }
+  product p;
+  if (u->op != TG_OP_STORE || !find_product(t, u, depth, loop, &p)) return;
+  bool weights = space_of(t->n, p.a) == TG_SPACE_REG && t->score.store;
+  if (!t->score.store) t->score = p;
+  else if (weights && !t->result.store) t->result = p;
+}
+
+/* The loop over keys is a statement of the list. */
+static bool find_loop(attention *t, const tg_uop *const *list, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++) {
+    const tg_uop *loop[DEEPEST], *end = list[i];
+    if (end->op != TG_OP_END || tg_range_kind(end->src[0]) != TG_LOOP) continue;
+    t->keys = end->src[0];
+    t->score.store = t->result.store = NULL;
+    for (uint32_t k = 1; k < end->n; k++) look(t, end->src[k], 0, loop);
+    if (t->score.store && t->result.store) return true;
+  }
+  return false;
+}
+
+/* ---- the instruction ---- */
+
+/* 32-bit registers of a lane: scores, weights, results, and the rows of the first product, which stay. */
+static uint32_t registers_of(const attention *t, int64_t rows) {
+  int64_t keys = extent_of(t->score.columns), head = extent_of(t->score.sum), out = extent_of(t->result.columns);
+  uint32_t lanes = t->n->l->target->lanes;
+  uint32_t tiles = (uint32_t)(rows * (2 * keys + keys + 2 * out + head) / 2 / lanes);
+  return tiles + OWN_REGISTERS + (t->polynomials ? POLYNOMIALS : 0);
+}
+
+/* Where copies pass through registers (no asynchronous ones), these and what LLVM loads ahead take a quarter. */
+static uint32_t room_of(const tg_target *t) {
+  return t->async_copy ? t->vector_registers : t->vector_registers - t->vector_registers / 4;
+}
+
+static bool fits(const attention *t, const tg_matrix_row *r) {
+  const tg_target *target = t->n->l->target;
+  const product *s = &t->score, *o = &t->result;
+  /* rows in a tile go through LOCAL memory too, and more registers */
+  if (!target->async_copy && tg_buffer_info(t->n->j, s->a->src[0])->role != TG_ROLE_IN) return false;
+  if (!tg_matrix_on(r, target) || !tg_matrix_is_plain(r) || r->m < 2 || r->form == TG_MATRIX_TILE) return false;
+  if (r->a_type != s->a->type || r->b_type != s->a->type || r->a_type != o->a->type) return false;
+  if (r->c_type != TG_F32 || tg_stored(s->store)->type != TG_F32 || tg_stored(o->store)->type != TG_F32) return false;
+  int64_t rows = extent_of(s->rows), keys = extent_of(s->columns), head = extent_of(s->sum),
+          out = extent_of(o->columns);
+  if (extent_of(o->rows) != rows || extent_of(o->sum) != keys || rows < 1 || keys < 1 || head < 1 || out < 1)
+    return false;
+  if (rows % r->m || keys % r->n || keys % r->k || head % r->k || out % r->n) return false;
+  return rows / r->m * target->lanes <= target->max_threads && registers_of(t, r->m) <= room_of(target);
+}
+
+static bool find_instruction(attention *t) {
+  for (uint32_t i = 0; tg_matrix_at(i); i++) {
+    const tg_matrix_row *r = tg_matrix_at(i);
+    if (!fits(t, r)) continue;
+    if (!t->row || r->m * r->n * r->k > t->row->m * t->row->n * t->row->k) t->row = r;
+  }
+  if (!t->row) return false;
+  /* twice the rows, and each fragment of K and V serves two instructions */
+  int64_t rows = extent_of(t->score.rows);
+  bool twice = rows % (2 * t->row->m) == 0 && registers_of(t, 2 * t->row->m) <= room_of(t->n->l->target);
+  t->warp_rows = twice ? 2 * t->row->m : t->row->m;
+  t->warps = (uint32_t)(rows / t->warp_rows);
+  return true;
+}
+
+/* ---- words ---- */
+
+static void TG_PRINTF(2, 3) say(tg_words *w, const char *format, ...) {
+  va_list ap;
+  tg_str s = tg_str_new(w->env);
+  va_start(ap, format);
+  tg_str_vprintf(&s, format, ap);
+  va_end(ap);
+  tg_push(w->env, w, s.data);
+}
+
+static bool say_copy(const attention *t, tg_words *w, const product *p, uint32_t stages) {
+  tg_device_tile c = {.load = p->b,
+                      .loop = p->columns,
+                      .sum = p->sum,
+                      .row = t->row,
+                      .own = (uint32_t)extent_of(p->columns),
+                      .terms = (uint32_t)extent_of(p->sum),
+                      .warps = t->warps,
+                      .stages = stages,
+                      .at = tg_axis_name(&t->n->s, t->keys)};
+  return tg_device_stage(t->n, w, &c);
+}
+
+/* unrolled: the sum of the first product, so that the rows' operand stays in registers. */
+static bool write_words(const attention *t, tg_words *w, uint32_t stages, bool unrolled) {
+  tg_schedule *s = &t->n->s;
+  const char *i = tg_axis_name(s, t->score.rows), *ib = tg_nest_base(t->n, i), *d = tg_axis_name(s, t->score.sum),
+             *db = tg_nest_base(t->n, d);
+  if (!say_copy(t, w, &t->score, stages) || !say_copy(t, w, &t->result, stages)) return false;
+  say(w, "split %s %u as %s.w %s.u", i, t->warp_rows, ib, ib);
+  if (t->warps > 1) say(w, "local %s.w", ib);
+  if (extent_of(t->score.sum) > t->row->k && unrolled) {
+    say(w, "split %s %u as %s.s %s.m", d, t->row->k, db, db);
+    say(w, "unroll %s.s", db);
+    d = tg_format(w->env, "%s.m", db);
+  }
+  say(w, "contract %s i=%s.u j=%s k=%s", t->row->name, ib, tg_axis_name(s, t->score.columns), d);
+  say(w, "contract %s i=%s.u j=%s k=%s", t->row->name, ib, tg_axis_name(s, t->result.columns),
+      tg_axis_name(s, t->result.sum));
+  return true;
+}
+
+static bool has_polynomials(const tg_nest *n, const tg_uop *u) {
+  uint32_t count;
+  const tg_uop **order = tg_toposort(n->j, u, &count);
+  bool has = false;
+  for (uint32_t i = 0; i < count; i++) has |= order[i]->op == TG_OP_EXP || order[i]->op == TG_OP_EXP2;
+  return has && !n->fast;
+}
+
+bool tg_device_attention(tg_nest *n, const tg_uop *innermost) {
+  attention t = {.n = n, .polynomials = has_polynomials(n, innermost)};
+  const tg_target *target = n->l->target;
+  if (!find_loop(&t, innermost->src + 1, innermost->n - 1) || !find_instruction(&t)) return false;
+  for (uint32_t stages = target->async_copy ? 2 : 1; stages; stages--)
+    for (int unrolled = target->async_copy; unrolled >= 0; unrolled--) {   /* not so if the results share its range */
+      tg_words w = {.env = &n->j->env};
+      if (write_words(&t, &w, stages, unrolled) && tg_device_try(n, &w)) return true;
+    }
+  return false;
+}
