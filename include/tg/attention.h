@@ -128,6 +128,18 @@ typedef struct tg_attention_desc {      /* zero means default; fields are only e
   /* 1: each call first writes K and V of its queries' tokens, k_new and v_new, to the last keys of each sequence, and
    * then computes. keys and key_lengths count them already */
   uint8_t append;
+  /* the share of the weights that are left out, at random, where the others are multiplied by 1 / (1 - dropout): in
+   * whole parts of 2^16. LSE is of all weights. Which are left out depends on seed, offset, sequence, head, query and
+   * key of the call alone, so gradients of a plan with the same dropout, and a call with the same seed and offset,
+   * leave out the same ones. Philox4x32-10 (Salmon et al. 2011) of the counter {key / 8, query, sequence * heads +
+   * head, offset} and the key {seed, seed >> 32} gives 4 words; key 2 n + h, modulo 8, has the half h of word n, and is
+   * left out if that is below dropout * 2^16. 0: none; below 1 */
+  float dropout;
+  /* a mask of blocks of so many queries and keys, which calls give: queries see the keys of the blocks whose byte is 1,
+   * and blocks of 64 keys that none of a run's queries sees are not computed. It costs least where block_rows is 64
+   * or 128 and block_keys a multiple of 64. 0: none */
+  int32_t block_rows, block_keys;
+  uint8_t block_per;                    /* TG_PER_BATCH, TG_PER_HEAD: it has blocks for each of these. 0: for all */
 } tg_attention_desc;
 
 typedef struct tg_attention_call {      /* zero means default; fields are only ever appended */
@@ -181,6 +193,12 @@ typedef struct tg_attention_call {      /* zero means default; fields are only e
    * Where two keys share an address (a stride of 0), nothing can be appended */
   const void *k_new, *v_new;
   int64_t k_new_strides[3], v_new_strides[3];
+  uint64_t seed;                        /* of dropout */
+  /* of block_rows: bytes of 0 and 1, dense [batch][heads][ceil(queries / block_rows)][ceil(keys / block_keys)], without
+   * the dimensions that block_per lacks; queries and keys count within their sequence */
+  const uint8_t *block_mask;
+  int64_t block_mask_strides[4];        /* as mask_strides, of blocks; all 0: dense */
+  uint32_t offset;                      /* the number of the call, of those that share a seed */
 } tg_attention_call;
 
 typedef struct tg_attention tg_attention;

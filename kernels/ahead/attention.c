@@ -262,11 +262,13 @@ static const char *const steps[] = {"q_batch", "q_head", "q_token", "k_batch", "
 
 static void refuse(const tg_wrapper *w, const tg_attention *a, const char *name) {
   const tg_attention_problem *q = &a->problem;
-  const char *what = q->mask ? "a mask" : q->arguments_n ? "arguments" : a->states.kernel ? "mask_mod"
-                     : q->sinks         ? "sinks"
-                     : q->page          ? "pages"
-                     : a->append        ? "append"
-                                        : NULL;
+  const struct { bool is; const char *what; } none[] = {
+      {q->mask, "a mask"},    {q->arguments_n, "arguments"}, {a->lists, "mask_mod or a mask of blocks"},
+      {q->sinks, "sinks"},    {q->page, "pages"},            {q->block_rows, "a mask of blocks"},
+      {a->append, "append"},  {q->dropout, "dropout"}};
+  const char *what = NULL;
+  for (uint32_t i = TG_COUNT(none); i-- > 0;)
+    if (none[i].is) what = none[i].what;
   if (what) tg_fail(w->env, TG_ELIMIT, "%s: %s: functions of attention have none ahead of time", name, what);
   if (!a->keys.lo || !a->queries.hi)
     tg_fail(w->env, TG_ELIMIT, "%s: keys or queries of 0: functions of attention have some ahead of time", name);

@@ -33,15 +33,16 @@ static void products(tg_builder *tg_b_, const section *c, const tg_attention_sou
 static void weights(tg_builder *tg_b_, const tg_attention_problem *p, const section *c) {
   const char *n = text("%sw", c->x), *at = text("%s*KT + %sb", tile_of(tg_b_, c, text("%st", n)), n),
              *key = text("kb*BK + %s", at), *x = text("s[%s, i]", at), *slope = tg_attention_slope(tg_b_, p, x, key),
-             *seen = "z[g,i] < inf", *weight = text("exp2(%s - z[g,i])", tg_attention_score(tg_b_, p, x, key));
+             *seen = "z[g,i] < inf", *weight = text("exp2(%s - z[g,i])", tg_attention_score(tg_b_, p, x, key)),
+             *keep = p->dropout ? text(" * keep[%s, i]", at) : "";
   if (c->cut) seen = text("%s & %s", seen, tg_attention_seen(tg_b_, p, key, text("%s < N", key)));
   TG_KIT_RANGE(t, text("%st, %s", n, c->extent)) TG_KIT_RANGE(b, text("%sb, KT", n))
     TG_KIT_RANGE(i, text("%si, BQ", n)) {
       say("let i = %si", n);
       say("let seen = %s", seen);
       say("let weight = pick(seen, %s, 0)", weight);
-      say("let by = pick(seen, weight * (t[%s, i] - delta[g,i])%s, 0)", at, slope ? text(" * %s", slope) : "");
-      say("s[%s, i] = weight", at);
+      say("let by = pick(seen, weight * (t[%s, i]%s - delta[g,i])%s, 0)", at, keep, slope ? text(" * %s", slope) : "");
+      say("s[%s, i] = weight%s", at, keep);
       say("t[%s, i] = by", at);
     }
 }
@@ -91,6 +92,7 @@ static void block(tg_builder *tg_b_, const tg_attention_problem *p, const tg_att
     if (full) tg(let tiles = BK/KT);
     else t = tg_attention_divide(tg_b_, p);
     uint32_t n = sections_of(tg_b_, p, &t, part);
+    if (p->dropout) tg_range(dg, BK/8) tg_range(di, BQ) tg_attention_drop(tg_b_, p, "keep", "di");
     const char *all = "", *d = full ? "fd" : "xd", *i = full ? "fi" : "xi";
     for (const section *c = part; c < part + n; c++) {
       products(tg_b_, c, k, 's', "s", "q", "D");
@@ -127,12 +129,15 @@ static void begin(tg_builder *tg_b_, const tg_attention_problem *p) {
 }
 
 static void words(tg_builder *tg_b_, const tg_attention_problem *p) {
-  static const char *const memory[] = {"q", "u", "q_row", "u_row", "dq", "s", "t", "z", "delta"},
-                    *const rows[] = {"ai", "bi", "yi", "w", "xi", "fi"}, *const elements[] = {"ce", "ee", "he"};
+  const char *const memory[] = {"q", "u", "q_row", "u_row", "dq", "s", "t", "z", "delta", p->dropout ? "keep" : NULL},
+             *const rows[] = {"ai", "bi", "yi", "w", "xi", p->dropout ? "di" : NULL, p->lists ? "fi" : NULL},
+             *const elements[] = {"ce", "ee", "he"};
   char list[64];
-  bool full = !p->mask_mod && p->mask != TG_BOOL;
-  for (uint32_t i = 0; i < TG_COUNT(memory); i++) tg_kit_word(tg_b_, "place %s memory", memory[i]);
-  for (uint32_t i = 0; i < TG_COUNT(rows) - !p->lists; i++) {
+  bool full = !tg_attention_is_masked(p);
+  for (uint32_t i = 0; i < TG_COUNT(memory); i++)
+    if (memory[i]) tg_kit_word(tg_b_, "place %s memory", memory[i]);
+  for (uint32_t i = 0; i < TG_COUNT(rows); i++) {
+    if (!rows[i]) continue;
     tg_kit_word(tg_b_, "split %s VL as %su %sl", rows[i], rows[i], rows[i]);
     tg_kit_word(tg_b_, "upcast %su", rows[i]);
     tg_kit_word(tg_b_, "lane %sl", rows[i]);
@@ -184,9 +189,11 @@ TG_KERNEL(attention_backward, ) {
   tg_define_reg(delta, f32, [G, BQ]);
   tg_define_reg(s, f32, [BK, BQ]);
   tg_define_reg(t, f32, [BK, BQ]);
+  if (p->dropout) tg_define_reg(keep, f32, [BK, BQ]);
   tg_range(wk, BK) tg_range(w, BQ) {
     tg(s[wk,w] = 0);
     tg(t[wk,w] = 0);
+    if (p->dropout) tg(keep[wk,w] = 0);
   }
   begin(tg_b_, p);
   tg_attention_blocks_of_keys(tg_b_, p, block, &k, &v);

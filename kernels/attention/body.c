@@ -7,28 +7,40 @@
 static const char *const operands[ATTENTION_OPERANDS] = {
     "Q",      "K",     "V",         "O",         "scale",    "cap",    "slope", "lse",         "part_m",
     "part_l", "other", "other_lse", "full_list", "cut_list", "states", "mask",  NAMES_8("arg"),
-    "dO",     "dQ",    "dK",        "dV",        "change", "sink", "page_table"};
+    "dO",     "dQ",    "dK",        "dV",        "change", "sink", "block_mask", "philox", "page_table"};
 static const char *const values[ATTENTION_VALUES] = {
     "M",      "N",      "ldq",    "ldk",    "ldv",    "ldo",    "at",     "window", "query0", "key0",   "batch",
     "head",   "full_n", "cut_n",  "parts",  "mask_q", "mask_k", "arg0_q", "arg0_k", "arg1_q", "arg1_k", "arg2_q",
     "arg2_k", "arg3_q", "arg3_k", "arg4_q", "arg4_k", "arg5_q", "arg5_k", "arg6_q", "arg6_k", "arg7_q", "arg7_k",
     "B",      "H",      "q_b",    "q_h",    "k_b",    "k_h",    "v_b",    "v_h",    "o_b",    "o_h",
-    "lddo",   "lddq",   "lddk",   "lddv",   "sink_step", "pages", "page_at", "table_n", "k_page", "v_page"};
+    "lddo",   "lddq",   "lddk",   "lddv",
+    "sink_step", "blocks_m", "blocks_n", "blocks_q", "blocks_k", "sequence_head",
+    "pages", "page_at", "table_n", "k_page", "v_page"};
 const tg_kit_names tg_attention_names = {operands, values, ATTENTION_OPERANDS, ATTENTION_VALUES};
 
 /* ---- parameters ---- */
 
+/* Of the values that only some variants have. */
+static bool has_value_of_variant(const tg_attention_problem *p, uint32_t v) {
+  if (v >= ATTENTION_PAGES) return p->page;
+  if (v >= ATTENTION_BLOCKS_M && v <= ATTENTION_BLOCKS_K) return p->block_rows;
+  if (v == ATTENTION_STREAM) return p->dropout;
+  if (v == ATTENTION_SINK_STEP) return p->sinks && !p->partial && !p->backward;
+  return false;
+}
+
 static bool has_value(const tg_attention_problem *p, const tg_kernel_def *sketch, uint32_t v) {
-  if (v >= ATTENTION_PAGES) return p->page && sketch != tg_attention_states;
-  if (v == ATTENTION_SINK_STEP) return p->sinks && !p->partial && !p->backward && sketch != tg_attention_states;
+  if (v >= ATTENTION_SINK_STEP) return sketch != tg_attention_states && has_value_of_variant(p, v);
   if (v >= ATTENTION_LDDO) return sketch == tg_attention_backward && !(p->partial && v == ATTENTION_LDDQ);
   if (v == ATTENTION_FULL_N || v == ATTENTION_CUT_N) return p->lists && sketch != tg_attention_states;
   if (v >= ATTENTION_LDQ && v <= ATTENTION_LDO && sketch == tg_attention_states) return false;
   if (v >= ATTENTION_SEQUENCES || (p->grid && v > ATTENTION_WINDOW)) return p->grid && v >= ATTENTION_SEQUENCES;
-  bool mods = p->score_mod || p->mask_mod;
+  bool mods = p->score_mod || p->mask_mod,
+       places = mods || p->block_rows || (p->dropout && sketch != tg_attention_states);   /* of queries and keys */
   if (v <= ATTENTION_LDO) return !(p->partial && v == ATTENTION_LDO) || p->backward;
   if (v == ATTENTION_AT) return p->causal || p->window || p->alibi;
   if (v == ATTENTION_WINDOW) return p->window;
+  if (v < ATTENTION_BATCH) return places;
   if (v < ATTENTION_PARTS) return mods;
   if (v == ATTENTION_PARTS) return false;
   uint32_t a = (v - ATTENTION_STEPS) / 2, bit = (v - ATTENTION_STEPS) % 2 ? TG_PER_KEY : TG_PER_QUERY;
@@ -57,6 +69,9 @@ uint32_t tg_attention_bind(const tg_attention_problem *p, const tg_kernel_def *s
     else if (v == ATTENTION_AT) x.lo = p->grid ? -(most >> 2) : -most, x.hi = -x.lo;
     else if (v == ATTENTION_WINDOW) x.lo = 1;
     else if (v == ATTENTION_SINK_STEP) x.hi = 1;
+    else if (v == ATTENTION_STREAM) x.hi = UINT32_MAX;
+    else if (v == ATTENTION_BLOCKS_M || v == ATTENTION_BLOCKS_N) x.lo = 1;
+    else if (v == ATTENTION_BLOCKS_Q || v == ATTENTION_BLOCKS_K) x.hi = most_step;
     else if (v == ATTENTION_PAGES || v == ATTENTION_TABLE_N) x.lo = 1;
     else if (v == ATTENTION_PAGE_AT) x.hi = p->page - 1;
     else if (v >= ATTENTION_K_PAGE) x.hi = most_step;
@@ -131,7 +146,38 @@ const char *tg_attention_seen(tg_builder *tg_b_, const tg_attention_problem *p, 
   else if (p->window) all = text("%s & %s < at + g*BQ + i + window", all, key);
   if (p->window) all = text("%s & at + g*BQ + i < %s + window", all, key);
   if (p->mask == TG_BOOL) all = text("%s & %s", all, element_of(tg_b_, p, 0, key));
+  if (p->block_rows)
+    all = text("%s & block_mask[min((query0 + min(g*BQ + i, M - 1))/%lld, blocks_m - 1), "
+               "min((key0 + min(%s, N - 1))/%lld, blocks_n - 1)]",
+               all, (long long)p->block_rows, key, (long long)p->block_keys);
   return p->mask_mod ? text("%s & %s", all, call_mod(tg_b_, p, "mask_mod", "", key)) : all;
+}
+
+/* ---- dropout ---- */
+
+/* Philox4x32-10 (Salmon et al. 2011, Parallel random numbers: as easy as 1, 2, 3). */
+void tg_attention_drop(tg_builder *tg_b_, const tg_attention_problem *p, const char *to, const char *row) {
+  enum { ROUNDS = 10, KEYS = 8 };
+  uint32_t by[2] = {0, 0};
+  say("let c0 = u32((key0 + kb*BK)/8 + dg)");
+  say("let c1 = u32(query0 + g*BQ + %s)", row);
+  tg(let c2 = u32(sequence_head));
+  tg(let c3 = philox[2]);
+  for (int i = 0; i < ROUNDS; i++) {
+    const char *from = i ? text("%d", i) : "";
+    say("let x%d = u64(c0%s) * 3528531795", i, from);
+    say("let y%d = u64(c2%s) * 3449720151", i, from);
+    say("let c0%d = u32(y%d >> 32) ^ c1%s ^ (philox[0] + %u)", i + 1, i, from, by[0]);
+    say("let c1%d = u32(y%d)", i + 1, i);
+    say("let c2%d = u32(x%d >> 32) ^ c3%s ^ (philox[1] + %u)", i + 1, i, from, by[1]);
+    say("let c3%d = u32(x%d)", i + 1, i);
+    by[0] += 0x9E3779B9u, by[1] += 0xBB67AE85u;
+  }
+  for (int k = 0; k < KEYS; k++) {
+    const char *at = text("%s[dg*8 + %d, %s]", to, k, row), *half = k % 2 ? ">> 16" : "& 65535";
+    say("%s = where((c%d%d %s) < %u, 0, %.9gf%s)", at, k / 2, ROUNDS, half, p->dropout,
+        65536.0 / (65536 - p->dropout), p->backward ? "" : text(" * %s", at));
+  }
 }
 
 /* ---- declarations ---- */
@@ -166,6 +212,7 @@ static void declare_tensor(tg_builder *tg_b_, const tg_attention_problem *p, con
 void tg_attention_declare_masks(tg_builder *tg_b_, const tg_attention_problem *p) {
   tg_def(pick(c, x, y) = where(c, x, y));
   if (p->mask) declare_argument(tg_b_, p, 0);
+  if (p->block_rows) tg_in(block_mask, bool, [blocks_m, blocks_n], [blocks_q, blocks_k]);
   const char *formals = "b, h, q, k";
   for (uint32_t a = 0; a < p->arguments_n; a++) {
     declare_argument(tg_b_, p, a + 1);
@@ -184,6 +231,7 @@ void tg_attention_declare(tg_builder *tg_b_, const tg_attention_problem *p) {
   declare_tensor(tg_b_, p, "in", 'K', p->k, "N", "D");
   declare_tensor(tg_b_, p, "in", 'V', p->v, "N", "E");
   if (p->page) tg_in(page_table, i32 in 0..pages - 1, [table_n]);
+  if (p->dropout) tg_in(philox, u32, [3]);
   tg_in(scale, f32, []);
   if (p->cap) tg_in(cap, f32, []);
   if (p->alibi) tg_kit_declare(tg_b_, "in", "slope, f32, [%s]", p->grid ? "H" : "");

@@ -21,6 +21,9 @@ void tg_attention_declare_masks(tg_builder *b, const tg_attention_problem *p);
 const char *tg_attention_score(tg_builder *b, const tg_attention_problem *p, const char *sum, const char *key);
 /* The sink of a row, to the base 2. */
 const char *tg_attention_sink(tg_builder *b, const tg_attention_problem *p, const char *row);
+/* Of dropout, for keys dg*8 .. dg*8 + 7 of block kb: to[key, row] *= 0, or 2^16 / (2^16 - dropout) where the weight is
+ * kept; of gradients to[key, row] is set to these. They depend on seed, offset, sequence, head, query and key alone. */
+void tg_attention_drop(tg_builder *b, const tg_attention_problem *p, const char *to, const char *row);
 /* The derivative of the score by what scale Q.K is, at the same place. NULL: it is 1. */
 const char *tg_attention_slope(tg_builder *b, const tg_attention_problem *p, const char *sum, const char *key);
 /* Is this key one of those that the row sees? exists: whether there is such a key, "key < N". */

@@ -68,6 +68,10 @@ tg_status tg_attention_read_sizes(tg_attention_work *w, const tg_attention *a, c
   }
   if ((s = check_cache(w)) != TG_OK) return s;
   w->total = qs ? qs[w->batch] : 0;
+  w->philox[0] = (uint32_t)c->seed, w->philox[1] = (uint32_t)(c->seed >> 32), w->philox[2] = c->offset;
+  if (a->problem.dropout && w->batch * a->heads > UINT32_MAX)
+    return wrong(a, "tg_attention_call.batch = %lld: dropout has random numbers for 2^32 heads of sequences",
+                 (long long)c->batch);
   w->exec = tg_kit_exec_of(&a->plan, c->exec, c->threads);
   return TG_OK;
 }
@@ -140,9 +144,31 @@ static tg_status read_mask(tg_attention_work *w, uint32_t a, const void *p, cons
   return s == TG_OK ? tg_kit_place(context, call_name, x, p) : s;
 }
 
+static tg_status read_blocks(tg_attention_work *w) {
+  const tg_attention_problem *q = &w->a->problem;
+  const int64_t *given = w->call->block_mask_strides;
+  bool any = given[0] || given[1] || given[2] || given[3];
+  tg_kit_tensor *x = &w->of[OF_BLOCKS];
+  *x = (tg_kit_tensor){.name = "block_mask", .size = 1};
+  if (!q->block_rows) return TG_OK;
+  const int64_t extent[TG_KIT_DIMS] = {w->a->block_per & TG_PER_BATCH ? w->batch : 1,
+                                       w->a->block_per & TG_PER_HEAD ? w->a->heads : 1,
+                                       tg_attention_rounded_up(w->queries, q->block_rows),
+                                       tg_attention_rounded_up(w->keys, q->block_keys)};
+  int64_t dense = 1;
+  for (uint32_t i = TG_KIT_DIMS; i-- > 0;) {
+    x->extent[i] = extent[i];
+    x->step[i] = extent[i] <= 1 && i < 2 ? 0 : any ? given[i] : dense;
+    if (extent[i] && __builtin_mul_overflow(dense, extent[i], &dense)) dense = (int64_t)1 << 62;
+  }
+  tg_status s = tg_kit_check_strides(w->a->plan.context, call_name, x);
+  return s == TG_OK ? tg_kit_place(w->a->plan.context, call_name, x, w->call->block_mask) : s;
+}
+
 tg_status tg_attention_read_masks(tg_attention_work *w) {
   const tg_attention_call *c = w->call;
-  tg_status s = w->a->problem.mask ? read_mask(w, 0, c->mask, c->mask_strides) : TG_OK;
+  tg_status s = read_blocks(w);
+  if (s == TG_OK && w->a->problem.mask) s = read_mask(w, 0, c->mask, c->mask_strides);
   for (uint32_t i = 0; i < w->a->problem.arguments_n && s == TG_OK; i++)
     s = read_mask(w, i + 1, c->arg[i], c->arg_strides[i]);
   return s;
@@ -159,11 +185,15 @@ static tg_status refuse_unread(const tg_attention_work *w) {
     return wrong(a, "tg_attention_call.slopes is given, and the plan has none: tg_attention_desc.alibi = 1");
   if (c->sinks && !a->problem.sinks)
     return wrong(a, "tg_attention_call.sinks is given, and the plan has none: tg_attention_desc.sinks = 1");
+  if (c->block_mask && !a->problem.block_rows)
+    return wrong(a, "tg_attention_call.block_mask is given, and the plan has none: tg_attention_desc.block_rows");
   if (c->mask && !a->problem.mask)
     return wrong(a, "tg_attention_call.mask is given, and the plan has none: tg_attention_desc.mask is its type");
   if (!a->append && (c->k_new || c->v_new))
     return wrong(a, "tg_attention_call.k_new or v_new is given, and the plan does not append: "
                     "tg_attention_desc.append = 1");
+  if (!a->problem.dropout && (c->seed || c->offset))
+    return wrong(a, "tg_attention_call.seed or offset is given, and the plan has none: tg_attention_desc.dropout");
   if (!a->problem.page && (c->page_table || c->pages))
     return wrong(a, "tg_attention_call.page_table is given, and the plan has no pages: tg_attention_desc.page_size");
   if (!a->problem.backward && (c->d_o || c->d_q || c->d_k || c->d_v))
@@ -230,7 +260,9 @@ bool tg_attention_has_tensor(const tg_attention *a, uint32_t t) {
   if (t == OF_MASK) return q->mask;
   if (t >= OF_ARG && t < OF_DO) return t - OF_ARG < q->arguments_n;
   if (t >= OF_K_NEW) return a->append;
-  return t < OF_DO || (t == OF_SINKS ? q->sinks : q->backward);
+  return t < OF_DO || (t == OF_SINKS    ? q->sinks
+                       : t == OF_BLOCKS ? q->block_rows
+                                        : q->backward);
 }
 
 /* What is written may overlap nothing else. */

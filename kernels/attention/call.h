@@ -20,6 +20,7 @@ enum {
   OF_DK,
   OF_DV,
   OF_SINKS,
+  OF_BLOCKS,                            /* a mask of blocks */
   OF_K_NEW,                             /* K and V that are appended */
   OF_V_NEW,
   TENSORS
@@ -30,6 +31,7 @@ typedef struct tg_attention_work {
   const tg_attention_call *call;
   int64_t batch, queries, keys;        /* of the call; with packed sequences their most */
   int64_t total;                       /* tokens of all packed queries */
+  uint32_t philox[3];                  /* of dropout: seed and offset */
   int64_t table_entries;               /* that are read, from the first to the last of them */
   int64_t table_step;                  /* entries of the table of pages from one sequence to the next */
   /* those that the plan has. Their dimensions: sequences, heads, tokens, elements; or (masks) queries and keys */

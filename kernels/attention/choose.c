@@ -17,6 +17,7 @@ static void choose_tile(const tg_attention_problem *p, const tg_target *t, int64
     for (uint32_t k = 0; k < TG_COUNT(keys); k++) {
       int64_t v = vectors[i], n = keys[k], bq = v * vl, rows = p->rows.hi, blocks = (rows + bq - 1) / bq;
       if (v * n + v + 1 > t->vector_registers) continue;
+      if (p->block_rows % vl == 0 && p->block_rows % bq && bq > vl) continue;   /* runs are rows of the mask's blocks */
       double bytes = 4.0 * (double)(bq * (p->head + BK) + BK * p->head), l1 = t->l1 ? (double)t->l1 : 32768,
              work = (double)(v * n) / (double)(v + n) * (double)rows / (double)(blocks * bq);
       if (bytes > l1) work *= 0.5 + 0.5 * l1 / bytes;
@@ -24,11 +25,13 @@ static void choose_tile(const tg_attention_problem *p, const tg_target *t, int64
     }
 }
 
-/* The least number of groups, of those that the knob may have, for n groups, or for `most` if there are more. */
-static int64_t groups_for(int64_t n, int64_t most) {
+/* The least number of groups, of those that the knob may have, for n groups, or for `most` if there are more. of: the
+ * groups of a mask's block of rows, 0: none; runs do not cross it. */
+static int64_t groups_for(int64_t n, int64_t most, int64_t of) {
   static const int64_t values[] = {1, 2, 3, 4, 6, 8, 12, 24};
   int64_t g = 1;
-  for (uint32_t i = 0; i < TG_COUNT(values) && g < n && values[i] <= most; i++) g = values[i];
+  for (uint32_t i = 0; i < TG_COUNT(values) && g < n && values[i] <= most; i++)
+    if (!of || of % values[i] == 0) g = values[i];
   return g;
 }
 
@@ -81,7 +84,7 @@ int64_t tg_attention_choose(const tg_attention_problem *p, const tg_target *t, t
           lanes = head_lanes(p, vl);
   *out = (tg_kit_choice){.sketch = tg_attention_prefill};
   set(out, "VL", vl);
-  if (rows <= ATTENTION_DECODE_ROWS && lanes >= 4 && !p->backward) {
+  if (rows <= ATTENTION_DECODE_ROWS && lanes >= 4 && !p->backward && !p->dropout) {
     int64_t bq = 1;
     while (bq < rows) bq *= 2;
     out->sketch = tg_attention_decode;
@@ -98,7 +101,7 @@ int64_t tg_attention_choose(const tg_attention_problem *p, const tg_target *t, t
   set(out, "BK", ATTENTION_BLOCK);
   if (p->backward) out->sketch = tg_attention_backward, set(out, "EV", vectors_of_sums(p, t, vl));
   choose_tile(p, t, vl, &nv, &kt);
-  int64_t bq = nv * vl, groups = groups_for((rows + bq - 1) / bq, ROWS / bq);
+  int64_t bq = nv * vl, groups = groups_for((rows + bq - 1) / bq, ROWS / bq, p->block_rows / bq);
   set(out, "NV", nv);
   set(out, "KT", kt);
   set(out, "G", groups);

@@ -30,12 +30,13 @@ tg_attention_sequence tg_attention_sequence_of(const tg_attention_work *w, int64
                              .first_key = ks ? ks[i] : 0};
   if (c->key_lengths) s.keys = c->key_lengths[i];
   bool one = s.queries == 1 && a->causal != TG_CAUSAL_TOP_LEFT && !(a->window && a->causal == TG_CAUSAL_NONE);
-  if (one && a->window) s.skipped = larger(0, s.keys - a->window);   /* keys before the window of the only query */
+  /* keys before the window of the only query; with dropout keys count from the first one */
+  if (one && a->window && !a->problem.dropout) s.skipped = larger(0, s.keys - a->window);
   if (one) s.keys -= s.skipped;
   s.heads_are_rows = a->heads_are_rows && one && !(qs && c->lse);
   s.heads = s.heads_are_rows ? a->kv_heads : a->heads;
   s.rows = s.heads_are_rows ? a->heads / a->kv_heads : s.queries;
-  s.block = a->states.kernel && s.keys < ATTENTION_BLOCK ? smaller(a->rows, ATTENTION_FEW) : a->rows;
+  s.block = a->lists && s.keys < ATTENTION_BLOCK ? smaller(a->rows, ATTENTION_FEW) : a->rows;
   s.blocks = rounded_up(s.rows, s.block);
   s.parts = s.most_parts = 1, s.part = s.keys;
   if (s.rows <= ATTENTION_FEW && a->merge.kernel) divide_keys(&s);
@@ -63,7 +64,7 @@ tg_attention_areas tg_attention_count(tg_attention_work *w) {
   size_t n = tg_kit_needed(&a->plan, w->exec.threads, true);
   tg_attention_areas x = {.sums = (n + TG_KIT_LINE - 1) / TG_KIT_LINE * TG_KIT_LINE};
   x.lists = x.all = x.states = x.sums + (size_t)floats * sizeof(float);
-  if (!a->states.kernel || longest <= ATTENTION_FEW || !w->keys) return x;
+  if (!a->lists || longest <= ATTENTION_FEW || !w->keys) return x;
   w->by_sequence = a->by_batch || !even;
   w->tables = (w->by_sequence ? w->batch : 1) * (a->by_head ? a->heads : 1);
   w->state_rows = rounded_up(longest, a->rows), w->state_keys = rounded_up(w->keys, ATTENTION_BLOCK);

@@ -73,7 +73,10 @@ static tg_status read_scores(planning *p) {
     return wrong(p, "tg_attention_desc.soft_cap: %g is no positive number", (double)d->soft_cap);
   if (d->lse > 1 || d->base2 > 1 || d->alibi > 1 || d->backward > 1 || d->sinks > 1)
     return wrong(p, "tg_attention_desc: lse, base2, alibi, backward and sinks are 0 or 1");
+  if (!(d->dropout >= 0 && d->dropout < 1))
+    return wrong(p, "tg_attention_desc.dropout: %g is not within 0 and 1, 1 not included", (double)d->dropout);
   a->causal = d->causal, a->window = d->window;
+  q->dropout = (uint32_t)fmin(rint((double)d->dropout * 65536), 65535);
   q->causal = d->causal != TG_CAUSAL_NONE;
   q->window = d->window != 0, q->cap = d->soft_cap != 0;
   q->backward = d->backward;
@@ -118,6 +121,12 @@ static tg_status read_cache(planning *p) {
   if (d->page_size < 0 || d->page_size > MOST_PAGE)
     return wrong(p, "tg_attention_desc.page_size: %lld is not within 0..%d", (long long)d->page_size, MOST_PAGE);
   if (d->append > 1) return wrong(p, "tg_attention_desc.append is 0 or 1");
+  if (d->block_rows < 0 || d->block_keys < 0 || !d->block_rows != !d->block_keys)
+    return wrong(p, "tg_attention_desc.block_rows: %d and block_keys: %d are no size of a block", d->block_rows,
+                 d->block_keys);
+  if (d->block_per & ~(TG_PER_BATCH | TG_PER_HEAD) || (d->block_per && !d->block_rows))
+    return wrong(p, "tg_attention_desc.block_per is 0, TG_PER_BATCH, TG_PER_HEAD or both, of a mask of blocks");
+  p->a->problem.block_rows = d->block_rows, p->a->problem.block_keys = d->block_keys, p->a->block_per = d->block_per;
   p->a->problem.page = d->page_size, p->a->append = d->append;
   return TG_OK;
 }
@@ -136,11 +145,9 @@ static tg_status read_descriptor(planning *p) {
 
 /* ---- kernels ---- */
 
-bool tg_attention_has_lists(const tg_attention_problem *q) { return q->mask_mod || q->mask == TG_BOOL; }
-
 void tg_attention_narrow(tg_attention_problem *q, tg_kit_dim rows) {
   q->rows = rows;
-  q->lists = tg_attention_has_lists(q) && rows.lo > ATTENTION_FEW;
+  q->lists = tg_attention_is_masked(q) && rows.lo > ATTENTION_FEW;
   q->keys = (tg_kit_dim){q->lists ? ATTENTION_BLOCK : 1, most_tokens};
 }
 
@@ -149,7 +156,7 @@ uint32_t tg_attention_sketches_for(const tg_attention_problem *q, const tg_kit_c
   const tg_kernel_def *const all[] = {choice->sketch, tg_attention_prefill, tg_attention_decode};
   uint32_t n = 0;
   for (uint32_t i = 0; i < TG_COUNT(all); i++) {
-    bool other = all[i] == tg_attention_decode && q->rows.hi > ATTENTION_DECODE_ROWS;
+    bool other = all[i] == tg_attention_decode && (q->rows.hi > ATTENTION_DECODE_ROWS || q->dropout);
     if (i && (all[i] == choice->sketch || other)) continue;
     tg_attention_kernel_of(q, all[i], &def[n]);
     defs[n] = &def[n].def, n++;
@@ -205,11 +212,11 @@ static tg_status compile_states(planning *p) {
   const tg_kit_choice none = {.sketch = tg_attention_states, .knob = {{"VL", lanes, lanes, 1}}, .knobs_n = 1};
   q.rows = (tg_kit_dim){1, a->rows};
   q.keys = (tg_kit_dim){1, most_tokens};
-  q.score_mod = NULL;
+  q.score_mod = NULL, q.block_rows = 0;   /* a mask of blocks is looked at by find_states */
   uint8_t per = q.mask == TG_BOOL ? q.mask_per : 0;
   for (uint32_t i = 0; i < q.arguments_n; i++) per |= q.argument[i].per;
-  a->by_batch = per & TG_PER_BATCH || (q.mask_mod && tg_kit_reads(q.mask_mod, "b"));
-  a->by_head = per & TG_PER_HEAD || (q.mask_mod && tg_kit_reads(q.mask_mod, "h"));
+  a->by_batch |= per & TG_PER_BATCH || (q.mask_mod && tg_kit_reads(q.mask_mod, "b"));
+  a->by_head |= per & TG_PER_HEAD || (q.mask_mod && tg_kit_reads(q.mask_mod, "h"));
   return compile(p, &q, &none, &a->states);
 }
 
@@ -223,7 +230,7 @@ static bool occurs(const tg_attention *a, int64_t from, int64_t to) {
     if ((most >= from && most <= to) || (rest >= from && rest <= to)) return true;
   }
   /* key_lengths may leave less than a block, whatever the plan's keys */
-  if (tg_attention_has_lists(&a->problem) && from <= ATTENTION_FEW) {
+  if (tg_attention_is_masked(&a->problem) && from <= ATTENTION_FEW) {
     int64_t few = q.hi < ATTENTION_FEW ? q.hi : ATTENTION_FEW, rest = q.hi % ATTENTION_FEW;
     if (q.lo < q.hi || (few >= from && few <= to) || (rest >= from && rest <= to)) return true;
   }
@@ -324,7 +331,7 @@ static tg_status lay_out(planning *p) {
   if (s != TG_OK || a->plan.device || p->desc->backward) return s;
   const tg_attention_problem *q = &a->problem;
   a->heads_are_rows = a->heads > a->kv_heads && a->queries.lo <= 1 && a->queries.hi >= 1 && !q->alibi && !q->mask &&
-                      !q->score_mod && !q->mask_mod;
+                      !q->score_mod && !q->mask_mod && !q->dropout && !q->block_rows;
   cut(a);
   return TG_OK;
 }
@@ -343,10 +350,12 @@ static tg_status make(planning *p) {
   tg_attention *a = p->a;
   const tg_attention_problem *q = &a->problem;
   tg_status s = lay_out(p);
-  bool split = false, listed = tg_attention_has_lists(q) && !a->plan.device && !q->backward;
+  bool split = false, listed = tg_attention_is_masked(q) && !a->plan.device && !q->backward;
   if (s == TG_OK && q->backward) s = make_backward(p);
   if (s == TG_OK && a->plan.device) s = make_grid(p);
-  if (s == TG_OK && listed && a->rows > ATTENTION_FEW) s = compile_states(p);
+  a->lists = listed && a->rows > ATTENTION_FEW;
+  a->by_batch = p->desc->block_per & TG_PER_BATCH, a->by_head = p->desc->block_per & TG_PER_HEAD;
+  if (s == TG_OK && a->lists && (q->mask_mod || q->mask == TG_BOOL)) s = compile_states(p);
   for (uint32_t i = 0; i < a->parts_n && s == TG_OK && !a->plan.device && !q->backward; i++) {
     tg_attention_problem part = *q;
     tg_attention_narrow(&part, a->part[i].size[0]);

@@ -42,17 +42,15 @@ struct tg_attention {
   uint32_t parts_n;
   tg_kit_kernel merge, join;
   tg_kit_kernel sum[3];                /* of gradients: dQ of parts, and dK and dV of other types than f32 */
-  /* of a mask that is not known before: which blocks of keys are seen, where runs have more than ATTENTION_FEW rows;
-   * and whether that depends on the sequence and on the head */
+  /* of a mask that is not known before: runs of more than ATTENTION_FEW rows have lists of blocks of keys (if the keys
+   * fill no block, runs have few rows); which of these are seen, and whether that depends on the sequence, the head */
   tg_kit_kernel states;
-  bool by_batch, by_head;
+  bool lists, by_batch, by_head;
+  uint8_t block_per;                   /* what a mask of blocks has a value for each of, beside its blocks */
   void *constants;                     /* on a device: scale and cap, in its memory */
 };
 
-/* plan.c. has_lists: has the plan a mask that is not known before, so that its runs of many rows have lists of blocks
- * of keys? If the keys fill no block, they are computed by runs of few rows instead. narrow: makes the problem that of
- * the kernel for these numbers of rows. */
-bool tg_attention_has_lists(const tg_attention_problem *q);
+/* plan.c. Makes the problem that of the kernel for these numbers of rows. */
 void tg_attention_narrow(tg_attention_problem *q, tg_kit_dim rows);
 
 /* variants.c. TG_EINVAL: two fields of the descriptor are not combined; the message says why. */

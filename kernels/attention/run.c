@@ -64,6 +64,14 @@ void tg_attention_gather(const work *r, const sequence *s, int64_t head, int64_t
   operand[ATTENTION_SLOPE] = (void *)(uintptr_t)(c->slopes ? c->slopes + q_head : NULL);
   operand[ATTENTION_SINK] = (void *)(uintptr_t)(c->sinks ? c->sinks + q_head : NULL);
   value[ATTENTION_SINK_STEP] = s->heads_are_rows;
+  if (p->block_rows) {
+    const tg_kit_tensor *x = &r->of[OF_BLOCKS];
+    operand[ATTENTION_BLOCKS] = element(x, s->index, q_head, 0, 0);
+    value[ATTENTION_BLOCKS_M] = x->extent[2], value[ATTENTION_BLOCKS_N] = x->extent[3];
+    value[ATTENTION_BLOCKS_Q] = x->step[2], value[ATTENTION_BLOCKS_K] = x->step[3];
+  }
+  operand[ATTENTION_PHILOX] = (void *)(uintptr_t)r->philox;
+  value[ATTENTION_STREAM] = s->index * a->heads + q_head;
   for (uint32_t i = 0; i <= p->arguments_n; i++) {
     const tg_kit_tensor *x = &r->of[OF_MASK + i];
     if (!i && !p->mask) continue;
@@ -108,6 +116,23 @@ static uint8_t *states_of(const work *r, const sequence *s, int64_t head, int64_
   return r->states + (table * r->state_rows + block) * r->state_keys;
 }
 
+/* What a mask of blocks leaves of a block of keys for `rows` rows, with the causal mask and the window; value: of their
+ * run. A block that is seen as a whole is full. */
+static uint8_t state_of(const work *r, const int64_t *value, const uint8_t *mask, int64_t from) {
+  const tg_attention_problem *p = &r->a->problem;
+  int64_t rows = value[ATTENTION_ROWS], last = smaller(from + ATTENTION_BLOCK, value[ATTENTION_KEYS]) - 1,
+          at = value[ATTENTION_AT], window = value[ATTENTION_WINDOW], query = value[ATTENTION_QUERY0], seen = 0,
+          all = 0;
+  bool whole = last == from + ATTENTION_BLOCK - 1, some = true;
+  if (p->causal) whole &= last <= at, some &= from <= at + rows - 1;
+  if (p->window) whole &= at + rows - 1 - from < window, some &= at - last < window;
+  if (p->window && !p->causal) whole &= last - at < window, some &= from - (at + rows - 1) < window;
+  for (int64_t i = query / p->block_rows; some && i <= (query + rows - 1) / p->block_rows; i++)
+    for (int64_t k = from / p->block_keys; k <= last / p->block_keys; k++, all++)
+      seen += mask[i * value[ATTENTION_BLOCKS_Q] + k * value[ATTENTION_BLOCKS_K]] != 0;
+  return !seen ? ATTENTION_UNSEEN : whole && seen == all ? ATTENTION_SEEN_AS_A_WHOLE : ATTENTION_SEEN_IN_PART;
+}
+
 static void find_states(const work *r, int64_t x, char *workspace) {
   int64_t block = x % r->state_rows, table = x / r->state_rows, heads = r->a->by_head ? r->a->heads : 1,
           value[ATTENTION_VALUES];
@@ -115,8 +140,13 @@ static void find_states(const work *r, int64_t x, char *workspace) {
   sequence s = tg_attention_sequence_of(r, table / heads);
   if (block >= s.blocks || s.rows <= ATTENTION_FEW || s.keys < ATTENTION_BLOCK) return;
   gather(r, &s, table % heads, block, 0, operand, value);
-  operand[ATTENTION_STATES] = states_of(r, &s, table % heads, block);
-  tg_kit_launch_of(&r->exec, &r->a->states, operand, value, workspace);
+  uint8_t *state = states_of(r, &s, table % heads, block);
+  operand[ATTENTION_STATES] = state;
+  if (r->a->states.kernel) tg_kit_launch_of(&r->exec, &r->a->states, operand, value, workspace);
+  for (int64_t k = 0; r->a->problem.block_rows && k * ATTENTION_BLOCK < value[ATTENTION_KEYS]; k++) {
+    uint8_t of_blocks = state_of(r, value, operand[ATTENTION_BLOCKS], k * ATTENTION_BLOCK);
+    if (!r->a->states.kernel || of_blocks < state[k]) state[k] = of_blocks;
+  }
 }
 
 /* Makes the lists of a run from the states of its row of blocks. */
@@ -366,7 +396,7 @@ static uint32_t find_accesses(const work *r, size_t blocks, tg_program_access *o
 tg_status tg_attention_put_sized(tg_program *program, const tg_attention *a, const tg_attention_call *given,
                                  size_t call_bytes) {
 #define AT(field) (uint16_t)offsetof(tg_attention_call, field)
-  enum { FIXED = 11, POINTERS = FIXED + TG_ATTENTION_ARGS };
+  enum { FIXED = 12, POINTERS = FIXED + TG_ATTENTION_ARGS };
   tg_attention_call c, copy;
   tg_program_access accesses[TENSORS + 1];
   work r;
@@ -392,8 +422,7 @@ tg_status tg_attention_put_sized(tg_program *program, const tg_attention *a, con
   size_t workspace = device ? 0 : tg_attention_workspace(a, &c), blocks = device ? 0 : tg_attention_blocks_bytes(a, &c);
   c.exec = NULL;
   uint16_t pointers[POINTERS] = {AT(q), AT(k), AT(v), AT(o), AT(lse), AT(slopes), AT(sinks),
-                                 AT(k_new), AT(v_new),
-                                 AT(mask), AT(blocks)};
+                                 AT(k_new), AT(v_new), AT(mask), AT(blocks), AT(block_mask)};
   for (uint32_t i = 0; i < TG_ATTENTION_ARGS; i++) pointers[FIXED + i] = (uint16_t)(AT(arg) + i * sizeof c.arg[0]);
   size_t starts = (size_t)(r.batch + 1) * sizeof(int32_t);
   const struct tg_program_copy copies[] = {{AT(query_starts), c.query_starts, starts},

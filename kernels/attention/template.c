@@ -47,7 +47,7 @@ void tg_attention_copy_block(tg_builder *tg_b_, const source *s, const char *x, 
 
 /* Each bound is a quotient of its own, so that the proof of the accesses finds what it needs in the extents. */
 tiles tg_attention_divide(tg_builder *tg_b_, const tg_attention_problem *p) {
-  bool never_full = p->mask_mod || p->mask == TG_BOOL, upper = p->causal || p->window;
+  bool never_full = tg_attention_is_masked(p), upper = p->causal || p->window;
   if (p->lists) {
     tg(let tiles = BK/KT);
     return (tiles){"0", "0", NULL, false};
@@ -107,7 +107,7 @@ static void scores(tg_builder *tg_b_, const tg_attention_problem *p, const sourc
 }
 
 /* The weights of a block, and what they change in m and l. */
-static void weights(tg_builder *tg_b_, const tiles *t) {
+static void weights(tg_builder *tg_b_, const tg_attention_problem *p, const tiles *t) {
   const char *n = text("(tiles - %s)*KT", t->first), *first = t->first;
   tg_range(i, BQ) {
     say("m1[i] = max(m[g,i], max(r : %s, s[%s*KT + r, i]))", n, first);
@@ -118,6 +118,7 @@ static void weights(tg_builder *tg_b_, const tiles *t) {
     say("l[g,i] = l[g,i] * by[i] + sum(u : %s, s[%s*KT + u, i])", n, first);
     tg(m[g,i] = m1[i]);
   }
+  if (p->dropout) tg_range(dg, BK/8) tg_range(i, BQ) tg_attention_drop(tg_b_, p, "s", "i");
 }
 
 /* The sum of weights * V over `extent` tiles from tile `first` on; k: name of the range. A key that a row does not see
@@ -172,7 +173,7 @@ static void block(tg_builder *tg_b_, const tg_attention_problem *p, const source
     if (full) tg(let tiles = BK/KT);
     else t = divide(tg_b_, p);
     scores(tg_b_, p, k, &t);
-    weights(tg_b_, &t);
+    weights(tg_b_, p, &t);
     sums(tg_b_, p, v, &t);
   }
 }
@@ -250,7 +251,7 @@ TG_KERNEL(attention_prefill, ) {
   tg_kit_word(tg_b_, "place q memory");
   tg_kit_word(tg_b_, "place s memory");
   tg_attention_copy_words(tg_b_, p);
-  bool full = !p->mask_mod && p->mask != TG_BOOL;
+  bool full = !tg_attention_is_masked(p);
   if (full || p->lists) tg_kit_word(tg_b_, "upcast jb");
   if (full && p->window) tg_kit_word(tg_b_, "upcast vb");
   tg_kit_word(tg_b_, "upcast xb");
@@ -266,7 +267,7 @@ const tg_kernel_def *const tg_attention_prefill = &attention_prefill;
  * lanes. */
 TG_KERNEL(attention_decode, ) {
   const tg_attention_problem *p = tg_user;
-  bool full = !p->mask_mod && p->mask != TG_BOOL;
+  bool full = !tg_attention_is_masked(p);
   tg_kit_lanes(tg_b_, TG_F32);
   tg_knob(DL, 8, 16, 4);
   tg_knob(DU, 8, 4, 2);

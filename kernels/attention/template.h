@@ -22,6 +22,8 @@ typedef struct tg_attention_problem {
    * in part. For masks that are not known when it is compiled */
   bool lists;
   int64_t page;                  /* tokens of a page of K and V, which a table names; 0: they lie in one piece */
+  int64_t block_rows, block_keys;   /* of a mask of blocks: rows and keys that an element stands for; 0: none */
+  uint32_t dropout;              /* of 2^16 weights so many are left out; 0: none */
   tg_type mask;                  /* added to the scores, or (TG_BOOL) a condition; TG_VOID: none */
   uint8_t mask_per;              /* TG_PER_QUERY.. of tg/attention.h, of which a kernel sees queries and keys */
   const char *score_mod, *mask_mod;
@@ -33,6 +35,11 @@ typedef struct tg_attention_problem {
   int64_t group;
   const char *matrix;
 } tg_attention_problem;
+
+/* Is there a mask that is known only when a call comes? Bounds say nothing of it. */
+static inline bool tg_attention_is_masked(const tg_attention_problem *p) {
+  return p->mask_mod || p->mask == TG_BOOL || p->block_rows;
+}
 
 /* Names of the buffers and of the run-time parameters, in the order of ATTENTION_Q.. and ATTENTION_ROWS.. */
 enum {
@@ -59,6 +66,8 @@ enum {
   ATTENTION_DV,
   ATTENTION_CHANGE,              /* factor of dS: what a score changes by with Q.K */
   ATTENTION_SINK,                /* of a head: a score that has no value */
+  ATTENTION_BLOCKS,              /* a mask of blocks, from the first row of blocks of the sequence and head on */
+  ATTENTION_PHILOX,              /* of dropout: seed, low and high half, and offset */
   ATTENTION_TABLE,               /* the pages of the sequence, from that of key 0 on */
   ATTENTION_OPERANDS
 };
@@ -89,6 +98,11 @@ enum {
   ATTENTION_LDDK,
   ATTENTION_LDDV,
   ATTENTION_SINK_STEP,           /* from the sink of one row to that of the next: 0, or 1 where rows are heads */
+  ATTENTION_BLOCKS_M,            /* its rows and columns, and elements from one row and from one column to the next */
+  ATTENTION_BLOCKS_N,
+  ATTENTION_BLOCKS_Q,
+  ATTENTION_BLOCKS_K,
+  ATTENTION_STREAM,              /* of dropout: which head of which sequence */
   ATTENTION_PAGES,               /* of a table: pages that there are; where key 0 stands in its page */
   ATTENTION_PAGE_AT,
   ATTENTION_TABLE_N,             /* entries of the table */

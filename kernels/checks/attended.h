@@ -20,6 +20,10 @@ typedef struct attended {
   int32_t *query_starts, *key_starts, *key_lengths;   /* as in the call */
   int32_t *table;                          /* the pages of each sequence, table_step of them */
   int64_t table_step, pages;
+  int64_t blocks_n;
+  uint8_t *blocks;                         /* a mask of blocks, dense */
+  uint64_t seed;                           /* of dropout */
+  uint32_t offset;
   double most;                             /* exact data: largest element of V */
   double *q, *k, *v;                       /* [heads][all tokens][head] */
   float *slopes, *sinks;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include "checks/attended.h"
 
-enum { Q, K, V, O, LSE, SLOPES, SINKS, K_NEW, V_NEW, ARGUMENT, PLACES = ARGUMENT + 1 + TG_ATTENTION_ARGS };
+enum { Q, K, V, O, LSE, SLOPES, SINKS, K_NEW, V_NEW, BLOCKS, ARGUMENT, PLACES = ARGUMENT + 1 + TG_ATTENTION_ARGS };
 _Static_assert((int)PLACES <= (int)TG_PLACED_MOST, "more operands than places");
 
 struct tg_attention_checks {
@@ -340,6 +340,34 @@ static void judge(tg_attention_checks *g, const attended *p, const left *x) {
 
 /* ---- a check ---- */
 
+/* What only some descriptors have: numbers of heads, a mask of blocks, starts and lengths. */
+static void place_variants(tg_attention_checks *g, const attended *p, tg_attention_call *call) {
+  const tg_attention_desc *d = &g->d;
+  const tg_attention_case *w = g->which;
+  if (d->alibi) {
+    size_t all = (size_t)d->heads * sizeof(float);
+    call->slopes = memcpy(tg_place_operand(&g->at, &g->env, SLOPES, "slopes", all, w->front), p->slopes, all);
+  }
+  if (d->sinks) {
+    size_t all = (size_t)d->heads * sizeof(float);
+    call->sinks = memcpy(tg_place_operand(&g->at, &g->env, SINKS, "sinks", all, w->front), p->sinks, all);
+  }
+  if (d->block_rows) {
+    char *at = tg_place_operand(&g->at, &g->env, BLOCKS, "block_mask", (size_t)p->blocks_n, w->front);
+    if (p->blocks_n) memcpy(at, p->blocks, (size_t)p->blocks_n);
+    call->block_mask = (const uint8_t *)at;
+  }
+  if (d->dropout > 0) call->seed = p->seed, call->offset = p->offset;
+  call->query_starts = p->query_starts, call->key_starts = d->page_size ? NULL : p->key_starts;
+  call->key_lengths = p->key_lengths;
+  if (d->page_size && !call->key_lengths) {
+    int32_t *n = tg_new(&g->env, int32_t, w->batch);
+    for (int64_t b = 0; b < w->batch; b++) n[b] = (int32_t)p->nk[b];
+    call->key_lengths = n;
+  }
+  if (d->append || d->page_size) call->keys = p->keys;
+}
+
 static void check(void *arg) {
   tg_attention_checks *g = arg;
   const tg_attention_case *w = g->which;
@@ -369,22 +397,7 @@ static void check(void *arg) {
     call.lse = x.lse = (float *)(void *)at;
     keep(g, LSE, x.lse_before);
   }
-  if (d->alibi) {
-    size_t all = (size_t)d->heads * sizeof(float);
-    call.slopes = memcpy(tg_place_operand(&g->at, &g->env, SLOPES, "slopes", all, w->front), p.slopes, all);
-  }
-  if (d->sinks) {
-    size_t all = (size_t)d->heads * sizeof(float);
-    call.sinks = memcpy(tg_place_operand(&g->at, &g->env, SINKS, "sinks", all, w->front), p.sinks, all);
-  }
-  call.query_starts = p.query_starts, call.key_starts = d->page_size ? NULL : p.key_starts;
-  call.key_lengths = p.key_lengths;
-  if (d->page_size && !call.key_lengths) {
-    int32_t *n = tg_new(&g->env, int32_t, w->batch);
-    for (int64_t b = 0; b < w->batch; b++) n[b] = (int32_t)p.nk[b];
-    call.key_lengths = n;
-  }
-  if (d->append || d->page_size) call.keys = p.keys;
+  place_variants(g, &p, &call);
   tg_places_seal(&g->at);
   tg_status status = g->run(g->user, &call, message, sizeof message);
   if (status != TG_OK) return wrong(g, -1, -1, 0, 0, "it cannot be run: %s", message);
@@ -416,7 +429,7 @@ tg_status tg_attention_check_one(tg_attention_checks *g, tg_attention_candidate 
 /* ---- opening ---- */
 
 bool tg_attention_check_applies(const tg_attention_desc *d, tg_attention_kind kind) {
-  bool exact = d->base2 && d->scale && *d->scale == 1 && d->soft_cap == 0;
+  bool exact = d->base2 && d->scale && *d->scale == 1 && d->soft_cap == 0 && d->dropout == 0;
   return kind < TG_ATTENTION_KINDS && (exact || kind >= TG_ATTENTION_RANDOM);
 }
 

@@ -123,11 +123,29 @@ static int64_t stands(const attended *p, int64_t b, int64_t i) {
   return i + (p->d->causal == TG_CAUSAL_BOTTOM_RIGHT ? p->nk[b] - p->nq[b] : 0);
 }
 
+/* Which element of the mask of blocks a query and a key have; for one past the last of each, their number. */
+static int64_t block_of(const attended *p, int64_t b, int64_t h, int64_t i, int64_t j) {
+  const tg_attention_desc *d = p->d;
+  int64_t m = (p->queries + d->block_rows - 1) / d->block_rows, n = (p->keys + d->block_keys - 1) / d->block_keys,
+          at = d->block_per & TG_PER_BATCH ? b : 0;
+  at = d->block_per & TG_PER_HEAD ? at * d->heads + h : at;
+  return (at * m + i / d->block_rows) * n + j / d->block_keys;
+}
+
+static void draw_blocks(attended *p) {
+  if (!p->d->block_rows || !p->queries || !p->keys) return;
+  p->blocks_n = block_of(p, p->which->batch - 1, p->d->heads - 1, p->queries - 1, p->keys - 1) + 1;
+  p->blocks = tg_new(p->env, uint8_t, p->blocks_n);
+  int64_t share = 1 + below(p, 9);
+  for (int64_t i = 0; i < p->blocks_n; i++) p->blocks[i] = below(p, 10) < share;
+}
+
 static bool sees(const attended *p, int64_t b, int64_t h, int64_t i, int64_t j) {
   const tg_attention_desc *d = p->d;
   int64_t at = stands(p, b, i);
   if (d->causal && j > at) return false;
   if (d->window && (at - j >= d->window || j - at >= d->window)) return false;
+  if (d->block_rows && !p->blocks[block_of(p, b, h, i, j)]) return false;
   return d->mask != TG_BOOL || p->argument[0][tg_attended_at(p, d->mask_per, b, h, i, j)] != 0;
 }
 
@@ -239,6 +257,8 @@ void tg_attended_fill(attended *p) {
     p->sinks[h] = is_exact(p) ? -(float)below(p, 4) : (float)(4 * tg_draw_unit(&p->state, TG_F32));
     if (p->which->kind == TG_ATTENTION_SPECIAL && below(p, 8) == 0) p->sinks[h] = -INFINITY;
   }
+  p->seed = tg_draw(&p->state), p->offset = (uint32_t)tg_draw(&p->state);
+  draw_blocks(p);
   look(p);
   poison(p);
 }
@@ -315,6 +335,24 @@ void tg_attended_scores(const attended *p, int64_t b, int64_t h, bool single, do
   }
 }
 
+/* ---- dropout ---- */
+
+/* What a weight is multiplied by, in plain steps from the definition in tg/attention.h. */
+static double kept(const attended *p, int64_t b, int64_t h, int64_t i, int64_t j) {
+  uint32_t c[4] = {(uint32_t)(j / 8), (uint32_t)i, (uint32_t)(b * p->d->heads + h), p->offset},
+           key[2] = {(uint32_t)p->seed, (uint32_t)(p->seed >> 32)};
+  double share = rint((double)p->d->dropout * 65536);
+  if (share <= 0) return 1;
+  for (int round = 0; round < 10; round++) {
+    uint64_t x = (uint64_t)c[0] * 0xD2511F53u, y = (uint64_t)c[2] * 0xCD9E8D57u;
+    uint32_t next[4] = {(uint32_t)(y >> 32) ^ c[1] ^ key[0], (uint32_t)y, (uint32_t)(x >> 32) ^ c[3] ^ key[1],
+                        (uint32_t)x};
+    memcpy(c, next, sizeof c);
+    key[0] += 0x9E3779B9u, key[1] += 0xBB67AE85u;
+  }
+  return (double)(c[j % 8 / 2] >> 16 * (j % 2) & 65535) < share ? 0 : 65536 / (65536 - share);
+}
+
 /* ---- rows ---- */
 
 /* In exact data everything is an integer, and no sum needs more than the 24 bits of f32. */
@@ -366,7 +404,7 @@ void tg_attended_row(const attended *p, int64_t b, int64_t h, int64_t i, const d
     if (!sees_it[j]) continue;
     double w = exp2((s[j] - max) * base);
     double e = away && w > 0 ? (away[i * n + j] + 2 * u * (max - s[j])) * base / log2e + 4 * u : 0;
-    l += w, le += w * e;
+    l += w, le += w * e, w *= kept(p, b, h, i, j);
     for (int64_t c = 0; c < E; c++) {
       if (w < 0x1p-120 && !isfinite(v[j * E + c])) {
         out->loose[c] = true;
@@ -398,7 +436,7 @@ void tg_attended_naive(const attended *p, int64_t b, int64_t h, int64_t i, const
   for (int64_t j = 0; j < n && max > -INFINITY; j++) {
     if (!(s[j] > none)) continue;
     float w = exp2f((float)s[j] - max);
-    l += w;
+    l += w, w *= (float)kept(p, b, h, i, j);
     for (int64_t c = 0; c < E; c++) sum[c] += w * (float)v[j * E + c];
   }
   for (int64_t c = 0; c < E; c++) o[c] = l > 0 ? tg_round_to(d->o, (double)(sum[c] / l)) : 0;

@@ -50,13 +50,14 @@ tg_status tg_attention_space_of(tg_context *c, const tg_attention_desc *d, int64
   tg_status s = tg_attention_lay_out(c, d, &out->plan);
   if (s != TG_OK) return s;
   const tg_attention *a = &out->plan;
-  if (a->problem.page) return tg_kit_fail(c, TG_EINVAL, "tg_attention_tune: a plan with page_size is not tuned");
+  if (a->problem.page || a->problem.dropout || a->problem.block_rows)
+    return tg_kit_fail(c, TG_EINVAL, "tg_attention_tune: a plan with page_size, dropout or block_rows is not tuned");
   if (!tg_kit_read_size(a->queries, queries, &queries) || !tg_kit_read_size(a->keys, keys, &keys) || queries < 1 ||
       keys < 1)
     return tg_kit_fail(c, TG_EINVAL, "tg_attention_tune: no plan of this descriptor serves %lld queries of %lld keys",
                        (long long)queries, (long long)keys);
   bool heads = a->heads_are_rows && queries == 1;
-  int64_t most = keys < ATTENTION_BLOCK && tg_attention_has_lists(&a->problem) ? ATTENTION_FEW : a->rows,
+  int64_t most = keys < ATTENTION_BLOCK && tg_attention_is_masked(&a->problem) ? ATTENTION_FEW : a->rows,
           rows = smaller(heads ? a->heads / a->kv_heads : queries, smaller(a->rows, most));
   const tg_kit_part *part = tg_kit_part_for(a->part, a->parts_n, &rows, 1);
   if (!part) return tg_kit_fail(c, TG_INTERNAL, "internal error: no part has %lld rows", (long long)rows);
@@ -240,9 +241,9 @@ tg_status tg_attention_trial(tg_context *c, const char *about, tg_kernel *k, con
   int which = d.partial ? ATTENTION_PARTIAL : ATTENTION_WHOLE;
   s = tg_kit_connect(&plan->plan, &tg_attention_names, &candidate);
   /* the kernel that finds the states of blocks takes no more rows than the plan has chosen for its runs */
-  plan->rows = plan->states.kernel ? smaller(d.rows.hi, plan->rows) : d.rows.hi;
+  plan->rows = plan->lists ? smaller(d.rows.hi, plan->rows) : d.rows.hi;
   for (uint32_t i = 0; i < plan->parts_n; i++) {
-    bool takes = !plan->states.kernel || (plan->part[i].size[0].lo > ATTENTION_FEW) == (d.rows.lo > ATTENTION_FEW);
+    bool takes = !plan->lists || (plan->part[i].size[0].lo > ATTENTION_FEW) == (d.rows.lo > ATTENTION_FEW);
     own[i] = plan->part[i].kernel[which];
     if (takes) plan->part[i].kernel[which] = candidate;
   }

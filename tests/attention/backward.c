@@ -11,6 +11,7 @@
 #include "dsl/value.h"
 #include "trial/placed.h"
 #include "tg/attention.h"
+#include "philox.h"
 
 static uint64_t state = 7;
 static uint32_t draw(void) { return (uint32_t)((state = state * 6364136223846793005u + 1442695040888963407u) >> 33); }
@@ -29,7 +30,7 @@ typedef struct problem {
   tensor of[TENSORS];
   int64_t batch, *nq, *nk, *room, *q0, *k0;
   int32_t *query_starts, *key_starts, *key_lengths, *documents;
-  float *lse, *slopes;
+  float *lse, *slopes, *sinks;
   double *mask, scale;   /* [queries][keys] of the mask as numbers */
   void *mask_at;
   double *want[3], *away[3];
@@ -74,20 +75,25 @@ static double score(const problem *p, int64_t b, int64_t h, int64_t i, int64_t j
 
 static double exponential(const problem *p, double x) { return p->d.base2 ? exp2(x) : exp(x); }
 
+static double kept(const problem *p, int64_t b, int64_t h, int64_t i, int64_t j) {
+  return p->d.dropout > 0 ? philox_kept((double)p->d.dropout, p->call.seed, p->call.offset, b * p->d.heads + h, i, j) : 1;
+}
+
 /* O and LSE of a query, with scores s. */
 static double forward(const problem *p, int64_t b, int64_t h, int64_t i, double *s, double *o) {
   const tg_attention_desc *d = &p->d;
   int64_t kv = h / (d->heads / d->kv_heads), E = d->value_head;
-  double most = -(double)INFINITY, l = 0, slope, size;
+  double sink = d->sinks ? (double)p->sinks[h] : -(double)INFINITY, most = sink, l = 0, slope, size;
   for (int64_t j = 0; j < p->nk[b]; j++) {
     s[j] = sees(p, b, i, j) ? score(p, b, h, i, j, &slope, &size) : -(double)INFINITY;
     if (s[j] > most) most = s[j];
   }
   for (int64_t e = 0; e < E; e++) o[e] = 0;
+  if (d->sinks) l = exponential(p, sink - most);
   for (int64_t j = 0; j < p->nk[b] && most > -(double)INFINITY; j++) {
     if (isinf(s[j])) continue;
     double w = exponential(p, s[j] - most);
-    l += w;
+    l += w, w *= kept(p, b, h, i, j);
     for (int64_t e = 0; e < E; e++) o[e] += w * element(p, V, b, kv, j, e);
   }
   for (int64_t e = 0; e < E; e++) o[e] = l > 0 ? o[e] / l : 0;
@@ -109,10 +115,10 @@ static void backward_row(problem *p, int64_t b, int64_t h, int64_t i, double *s,
   }
   for (int64_t j = 0; j < p->nk[b]; j++) {
     if (isinf(s[j])) continue;
-    double slope, size, weight = exponential(p, s[j] - lse), by = 0, by_size = 0;
+    double slope, size, weight = exponential(p, s[j] - lse), keep = kept(p, b, h, i, j), by = 0, by_size = 0;
     score(p, b, h, i, j, &slope, &size);
     for (int64_t e = 0; e < E; e++) {
-      double x = element(p, DO, b, h, i, e) * element(p, V, b, kv, j, e);
+      double x = keep * element(p, DO, b, h, i, e) * element(p, V, b, kv, j, e);
       by += x, by_size += fabs(x);
     }
     double off = u * ((2 * sqrt((double)D) + 24) * (size + (double)d->soft_cap) + 4 * (fabs(lse) + fabs(s[j]))) * log2e + 16 * u;
@@ -120,7 +126,7 @@ static void backward_row(problem *p, int64_t b, int64_t h, int64_t i, double *s,
     double ds_off = fabs(ds) * (off + terms) + weight * change * ((2 * sqrt((double)E) + 24) * u * (by_size + delta_size)) + weight * change * (fabs(by) + fabs(delta)) * (1 - slope > 0 ? off : 0) * 2;
     for (int64_t e = 0; e < E; e++) {
       int64_t to = at(p, DV, b, kv, j) + e;
-      double x = weight * element(p, DO, b, h, i, e);
+      double x = weight * keep * element(p, DO, b, h, i, e);
       p->want[2][to] += x, p->away[2][to] += fabs(x) * (off + terms);
     }
     for (int64_t e = 0; e < D; e++) {
@@ -220,6 +226,8 @@ static void draw_problem(problem *p, bool exact) {
   if (often(25)) d->window = 1 + below(often(50) ? 20 : 150);
   if (!exact && often(20)) d->soft_cap = 2;
   if (!exact && often(15)) d->alibi = 1;
+  if (!exact && often(20)) d->sinks = 1;
+  if (!exact && often(20)) d->dropout = often(50) ? 0.5f : 0.1f, p->call.seed = (uint64_t)draw() << 32 | draw(), p->call.offset = draw();
   if (often(15)) d->mask = TG_BOOL;
   else if (!exact && often(15)) d->mask = often(50) ? TG_F32 : TG_BF16;
   if (d->mask) d->mask_per = TG_PER_QUERY | TG_PER_KEY;
@@ -230,9 +238,9 @@ static void draw_problem(problem *p, bool exact) {
   }
   draw_sizes(p, queries, keys, !exact && often(30), !exact && often(25));
   int64_t most = queries > keys ? queries : keys, tq = p->query_starts ? p->query_starts[p->batch] : queries, tk = p->key_starts ? p->key_starts[p->batch] : keys;
-  p->documents = calloc((size_t)most + 1, sizeof(int32_t)), p->slopes = calloc((size_t)d->heads, sizeof(float));
+  p->documents = calloc((size_t)most + 1, sizeof(int32_t)), p->slopes = calloc((size_t)d->heads, sizeof(float)), p->sinks = calloc((size_t)d->heads, sizeof(float));
   for (int64_t i = 0; i < most; i++) p->documents[i] = (int32_t)(i / 40);
-  for (int64_t i = 0; i < d->heads; i++) p->slopes[i] = 0.5f / (float)(i + 1);
+  for (int64_t i = 0; i < d->heads; i++) p->slopes[i] = 0.5f / (float)(i + 1), p->sinks[i] = (float)(i % 3) - 0.5f;
   if (d->mask) p->mask = calloc((size_t)(queries * keys) + 1, sizeof(double)), p->mask_at = calloc((size_t)(queries * keys) + 1, 4);
   for (int64_t i = 0; d->mask && i < queries * keys; i++) {
     p->mask[i] = d->mask == TG_BOOL ? often(70) : often(10) ? -(double)INFINITY : tg_round_to(d->mask, (double)below(100) / -50);
@@ -257,7 +265,7 @@ static void draw_problem(problem *p, bool exact) {
 static void drop(problem *p) {
   for (int t = 0; t < TENSORS; t++) free(p->of[t].at), free(p->of[t].x);
   for (int i = 0; i < 3; i++) free(p->want[i]), free(p->away[i]);
-  free(p->nq), free(p->nk), free(p->room), free(p->q0), free(p->k0), free(p->query_starts), free(p->key_starts), free(p->key_lengths), free(p->documents), free(p->lse), free(p->slopes), free(p->mask), free(p->mask_at);
+  free(p->nq), free(p->nk), free(p->room), free(p->q0), free(p->k0), free(p->query_starts), free(p->key_starts), free(p->key_lengths), free(p->documents), free(p->lse), free(p->slopes), free(p->sinks), free(p->mask), free(p->mask_at);
 }
 
 /* ---- runs ---- */
@@ -310,8 +318,8 @@ static bool right(problem *p, int n, char *why, size_t why_n) {
 
 static void describe(const problem *p, char *out, size_t n) {
   const tg_attention_desc *d = &p->d;
-  snprintf(out, n, "q %s k %s v %s o %s, heads %d/%d of %d and %d, batch %d, queries %d, keys %d%s%s, causal %d, window %d, cap %g, alibi %d, mask %s, mask_mod %s, base2 %d, exact %d", tg_type_name[d->q], tg_type_name[d->k], tg_type_name[d->v], tg_type_name[d->o], d->heads, d->kv_heads, d->head,
-           d->value_head, (int)p->batch, (int)p->call.queries, (int)p->call.keys, p->query_starts ? ", packed" : "", p->key_lengths ? ", lengths" : "", d->causal, (int)d->window, (double)d->soft_cap, d->alibi, tg_type_name[d->mask], d->mask_mod ? d->mask_mod : "-", d->base2, p->exact);
+  snprintf(out, n, "q %s k %s v %s o %s, heads %d/%d of %d and %d, batch %d, queries %d, keys %d%s%s, causal %d, window %d, cap %g, alibi %d, mask %s, mask_mod %s, base2 %d, exact %d, sinks %d, dropout %g", tg_type_name[d->q], tg_type_name[d->k], tg_type_name[d->v], tg_type_name[d->o], d->heads, d->kv_heads, d->head,
+           d->value_head, (int)p->batch, (int)p->call.queries, (int)p->call.keys, p->query_starts ? ", packed" : "", p->key_lengths ? ", lengths" : "", d->causal, (int)d->window, (double)d->soft_cap, d->alibi, tg_type_name[d->mask], d->mask_mod ? d->mask_mod : "-", d->base2, p->exact, d->sinks, (double)d->dropout);
 }
 
 static void in_reverse(void *user, int64_t n, void (*task)(void *, int64_t), void *arg) {

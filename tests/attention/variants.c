@@ -4,6 +4,7 @@
 #include "../target.h"
 #include "../test.h"
 #include "tg/attention.h"
+#include "philox.h"
 
 enum { T = 6, N = 20, D = 8, H = 4, G = 2, PAGE = 8, PAGES = 5, FLOATS = 1 << 13 };
 static float q[FLOATS], k[FLOATS], v[FLOATS], o[FLOATS], fresh[2][FLOATS], sinks[H];
@@ -27,6 +28,13 @@ static void descriptors(tg_context *c) {
   REFUSE("tg_attention_desc.page_size: -1", .page_size = -1);
   REFUSE("tg_attention_desc.page_size: 1048577", .page_size = (1 << 20) + 1);
   REFUSE("tg_attention_desc.append", .append = 2);
+  REFUSE("tg_attention_desc.block_rows: 64 and block_keys: 0", .block_rows = 64);
+  REFUSE("tg_attention_desc.block_rows: -1", .block_rows = -1, .block_keys = 1);
+  REFUSE("tg_attention_desc.block_per", .block_per = TG_PER_HEAD);
+  REFUSE("tg_attention_desc.block_per", .block_rows = 64, .block_keys = 64, .block_per = TG_PER_KEY);
+  REFUSE("tg_attention_desc.dropout: 1 ", .dropout = 1);
+  REFUSE("tg_attention_desc.dropout: -0.5 ", .dropout = -0.5f);
+  REFUSE("tg_attention_desc.dropout: ", .dropout = NAN);
 }
 #undef REFUSE
 
@@ -120,6 +128,68 @@ static void calls_that_append(tg_context *c) {
   tg_attention_free(a);
 }
 
+/* ---- dropout ---- */
+
+/* The generator of the references is Philox: counters, keys and results that its authors publish (Random123, kat_vectors). */
+static void known_numbers(void) {
+  static const struct { uint32_t counter[4]; uint64_t seed; uint32_t out[4]; } known[] = {
+    {{0, 0, 0, 0}, 0, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
+    {{0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, 0xffffffffffffffff, {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+    {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, 0x299f31d0a4093822, {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}}};
+  for (int i = 0; i < 3; i++) {
+    uint32_t out[4];
+    philox(known[i].counter, known[i].seed, out);
+    CHECK(!memcmp(out, known[i].out, sizeof out), "Philox of case %d is %x %x %x %x", i, out[0], out[1], out[2], out[3]);
+  }
+}
+
+/* V has 1 where key and element are equal, and Q is 0: O is what each weight, 1 / keys, is multiplied by. The same ones whatever the plan's sizes and kernels, and the number of threads. */
+static void dropped(tg_context *c) {
+  enum { KEYS = 64, QUERIES = 50, BATCH = 2 };
+  static float zero[BATCH * H * QUERIES * D], values[BATCH * H * KEYS * KEYS], out[BATCH * H * QUERIES * KEYS];
+  static const tg_dim queries[] = {{QUERIES, 0}, {1, 4096}};
+  for (int i = 0; i < BATCH * H * KEYS; i++) values[i * KEYS + i % KEYS] = 1;
+  for (int n = 0; n < 2; n++)
+    for (int threads = 1; threads <= 3; threads += 2) {
+      tg_attention *a = plan(c, &(tg_attention_desc){.head = D, .value_head = KEYS, .heads = H, .queries = queries[n], .keys = {1, 4096}, .dropout = 0.3f, .threads = threads});
+      tg_attention_call x = {.batch = BATCH, .queries = QUERIES, .keys = KEYS, .q = zero, .k = values, .v = values, .o = out, .workspace = workspace, .workspace_bytes = sizeof workspace, .seed = 0x123456789abcdefu, .offset = 77};
+      CHECK(tg_attention_run(a, &x) == TG_OK, "%s", tg_error_message(c));
+      int left = 0;
+      for (int i = 0; i < BATCH * H * QUERIES * KEYS; i++) {
+        double want = philox_kept((double)0.3f, x.seed, x.offset, i / KEYS / QUERIES, i / KEYS % QUERIES, i % KEYS) / KEYS;
+        left += out[i] == 0;
+        if (test_failed < 9) CHECK(fabs((double)out[i] - want) <= 1e-8, "stream %d, query %d, key %d: %g, not %g", i / KEYS / QUERIES, i / KEYS % QUERIES, i % KEYS, (double)out[i], want);
+      }
+      double share = (double)left / (BATCH * H * QUERIES * KEYS);
+      CHECK(fabs(share - 0.3) < 0.01, "%g of the weights are left out, not 0.3", share);
+      tg_attention_free(a);
+    }
+}
+
+static void calls_with_dropout(tg_context *c) {
+  const tg_attention_call good = {.queries = T, .keys = N, .q = q, .k = k, .v = v, .o = o, .seed = 1, .offset = 2, .workspace = workspace, .workspace_bytes = sizeof workspace};
+  tg_attention *a = plan(c, &(tg_attention_desc){SIZES});
+  WRONG("tg_attention_call.seed or offset is given", (void)x);
+  WRONG("tg_attention_call.seed or offset is given", x.seed = 0);
+  tg_attention_free(a);
+}
+
+static void calls_with_blocks(tg_context *c) {
+  static uint8_t blocks[64];
+  const tg_attention_call good = {.queries = T, .keys = N, .q = q, .k = k, .v = v, .o = o, .block_mask = blocks, .workspace = workspace, .workspace_bytes = sizeof workspace};
+  tg_attention *a = plan(c, &(tg_attention_desc){SIZES});
+  WRONG("tg_attention_call.block_mask is given", (void)x);
+  tg_attention_free(a);
+  a = plan(c, &(tg_attention_desc){SIZES, .block_rows = 4, .block_keys = 8});
+  o[0] = 5;
+  RIGHT("a mask of blocks", (void)x);
+  CHECK(o[0] == 0, "a query whose blocks are all 0 has %g", (double)o[0]);
+  WRONG("tg_attention_call.block_mask is NULL", x.block_mask = NULL);
+  WRONG("tg_attention_call.block_mask_strides[2] = -1 ", x.block_mask_strides[2] = -1);
+  WRONG("tg_attention_call.o overlaps block_mask", x.block_mask = (const uint8_t *)o);
+  tg_attention_free(a);
+}
+
 int main(void) {
   tg_context *c;
   if (tg_context_create(&(tg_context_options){.target = test_target()}, &c)) return 1;
@@ -127,6 +197,10 @@ int main(void) {
   calls_with_sinks(c);
   calls_with_pages(c);
   calls_that_append(c);
+  known_numbers();
+  dropped(c);
+  calls_with_dropout(c);
+  calls_with_blocks(c);
   tg_context_free(c);
   return TEST_END();
 }

@@ -113,6 +113,7 @@ bool attention_own_open(attention_bench *b, const attention_case *c, int threads
                          .alibi = s->alibi,
                          .sinks = s->sinks,
                          .page_size = s->page,
+                         .dropout = s->dropout,
                          .heads = s->heads,
                          .kv_heads = s->kv_heads,
                          .head = s->head,
@@ -122,7 +123,8 @@ bool attention_own_open(attention_bench *b, const attention_case *c, int threads
                          .soft_cap = s->soft_cap,
                          .lse = c->d_o != NULL,
                          .threads = threads};
-  if (s->documents) {
+  if (s->blocks) d.block_rows = d.block_keys = 64;
+  else if (s->documents) {
     d.mask_mod = "document_q == document_k";
     d.arg[0].name = "document_q", d.arg[0].type = TG_I32, d.arg[0].per = TG_PER_QUERY;
     d.arg[1].name = "document_k", d.arg[1].type = TG_I32, d.arg[1].per = TG_PER_KEY;
@@ -136,7 +138,8 @@ bool attention_own_open(attention_bench *b, const attention_case *c, int threads
     o->call.page_table = c->pages, o->call.pages = s->keys / s->page;
     memcpy(o->call.k_strides, strides, sizeof strides), memcpy(o->call.v_strides, strides, sizeof strides);
   }
-  if (s->documents) o->call.arg[0] = o->call.arg[1] = c->document;
+  if (s->blocks) o->call.block_mask = c->blocks;
+  else if (s->documents) o->call.arg[0] = o->call.arg[1] = c->document;
   attention_poison(c);
   if (!planned_and_run(b, &d, name, o)) return false;
   if (!attention_right(c, c->o, s->type)) return attention_wrong(b, name, "tg: wrong result");

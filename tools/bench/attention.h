@@ -16,7 +16,9 @@ typedef struct attention_shape {
   tg_type type;
   int64_t window;              /* 0: none */
   float soft_cap;              /* 0: none */
+  float dropout;               /* 0: none; results are not compared, but that they are numbers */
   int page;                    /* K and V lie in pages of so many keys, in any order. 0: in one piece. Not with masks */
+  bool blocks;                 /* documents are a mask of blocks of 64, whose multiple they are, not a mask_mod */
   int documents;               /* of equal length; a token sees its own. 0: all are one */
 } attention_shape;
 
@@ -35,6 +37,7 @@ typedef struct attention_case {
   float *slopes, *sinks;
   int32_t *pages;              /* table of a sequence's pages */
   int32_t *document;           /* of a token */
+  uint8_t *blocks;             /* which blocks of 64 by 64 are of one document */
   float *result;               /* of a peer, as O; or as gradients */
   size_t q_elements, results;  /* of Q; of what is computed: O, or gradients */
   /* of gradients, else NULL: dO, the LSE of the forward run, and dQ, dK, dV one behind the other */

@@ -163,7 +163,7 @@ bool attention_right(const attention_case *c, const void *o, tg_type type) {
   size_t d = (size_t)s->head, all = (size_t)s->batch * (size_t)s->heads * (size_t)s->queries * d;
   for (size_t i = 0; i < all; i++)
     if (isnan(attention_element(type, o, i))) return false;
-  for (int n = 0; n < ATTENTION_ROWS_CHECKED; n++) {
+  for (int n = 0; n < ATTENTION_ROWS_CHECKED && s->dropout == 0; n++) {
     attention_row r = attention_row_checked(s, n);
     size_t from = ((size_t)(r.b * s->heads + r.h) * (size_t)s->queries + (size_t)r.i) * d;
     for (size_t e = 0; e < d; e++)
@@ -199,10 +199,11 @@ bool attention_case_open(const attention_shape *s, int threads, int copies, atte
   c->sinks = calloc((size_t)s->heads, sizeof *c->sinks);
   c->pages = calloc((size_t)s->keys, sizeof *c->pages);
   c->document = calloc((size_t)s->keys, sizeof *c->document);
+  c->blocks = calloc((size_t)((s->queries + 63) / 64), (size_t)((s->keys + 63) / 64));
   c->result = tool_pages(q * sizeof(float));
   c->want = calloc(ATTENTION_ROWS_CHECKED * (size_t)s->head, sizeof *c->want);
   double *weight = calloc((size_t)s->keys, sizeof *weight);
-  bool good = c->slopes && c->sinks && c->pages && c->document && c->want && weight;
+  bool good = c->blocks && c->slopes && c->sinks && c->pages && c->document && c->want && weight;
   if (!good) perror("tg bench attention");
   for (int h = 0; good && h < s->heads; h++) c->slopes[h] = exp2f(-8.0f * (float)(h + 1) / (float)s->heads);
   for (int h = 0; good && h < s->heads; h++) c->sinks[h] = (float)(h % 5 - 2);
@@ -213,6 +214,8 @@ bool attention_case_open(const attention_shape *s, int threads, int copies, atte
   }
   for (int64_t i = 0; good && i < s->keys && s->documents; i++)
     c->document[i] = (int32_t)(i / ((s->keys + s->documents - 1) / s->documents));
+  for (int64_t i = 0, n = (s->keys + 63) / 64; good && s->blocks && i < n * n; i++)
+    c->blocks[i] = c->document[i / n * 64] == c->document[i % n * 64];
   for (int n = 0; good && n < ATTENTION_ROWS_CHECKED; n++)
     reference(c, attention_row_checked(s, n), weight, c->want + (size_t)n * (size_t)s->head);
   free(weight);
@@ -232,7 +235,7 @@ void attention_case_gradients(attention_case *c) {
 
 void attention_case_close(attention_case *c) {
   void *const all[] = {c->q,        c->k,    c->v,      c->o,   c->slopes,    c->sinks, c->pages,
-                       c->document, c->want, c->result, c->d_o, c->gradients, c->lse};
+                       c->blocks,   c->document, c->want, c->result, c->d_o, c->gradients, c->lse};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
   *c = (attention_case){0};
 }
