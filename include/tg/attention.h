@@ -139,7 +139,13 @@ typedef struct tg_attention_desc {      /* zero means default; fields are only e
    * and blocks of 64 keys that none of a run's queries sees are not computed. It costs least where block_rows is 64
    * or 128 and block_keys a multiple of 64. 0: none */
   int32_t block_rows, block_keys;
+  /* K and V are integers: the element x of a key is scale[key, x / kv_group] * q[key, x], in f32, with q of so many
+   * bits. 8: i8. 4: -8..7, two neighbours in a byte, the first in the low bits. 0: they are floats. k and v are i8 (the
+   * default), and their strides are bytes */
+  uint8_t kv_bits;
+  uint8_t kv_scale;                     /* tg_type of the scales: f32, f16 or bf16. 0: f32 */
   uint8_t block_per;                    /* TG_PER_BATCH, TG_PER_HEAD: it has blocks for each of these. 0: for all */
+  int32_t kv_group;                     /* a divisor of head and value_head; 0: a key of a head has one scale */
 } tg_attention_desc;
 
 typedef struct tg_attention_call {      /* zero means default; fields are only ever appended */
@@ -198,6 +204,9 @@ typedef struct tg_attention_call {      /* zero means default; fields are only e
    * the dimensions that block_per lacks; queries and keys count within their sequence */
   const uint8_t *block_mask;
   int64_t block_mask_strides[4];        /* as mask_strides, of blocks; all 0: dense */
+  /* of kv_bits: [batch][kv_heads][keys][head / kv_group] and likewise value_head, packed or in pages as K and V are */
+  const void *k_scale, *v_scale;
+  int64_t k_scale_strides[3], v_scale_strides[3];
   uint32_t offset;                      /* the number of the call, of those that share a seed */
 } tg_attention_call;
 

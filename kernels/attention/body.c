@@ -7,14 +7,16 @@
 static const char *const operands[ATTENTION_OPERANDS] = {
     "Q",      "K",     "V",         "O",         "scale",    "cap",    "slope", "lse",         "part_m",
     "part_l", "other", "other_lse", "full_list", "cut_list", "states", "mask",  NAMES_8("arg"),
-    "dO",     "dQ",    "dK",        "dV",        "change", "sink", "block_mask", "philox", "page_table"};
+    "dO",     "dQ",    "dK",        "dV",        "change", "sink", "k_scale", "v_scale",
+    "block_mask", "philox", "page_table"};
 static const char *const values[ATTENTION_VALUES] = {
     "M",      "N",      "ldq",    "ldk",    "ldv",    "ldo",    "at",     "window", "query0", "key0",   "batch",
     "head",   "full_n", "cut_n",  "parts",  "mask_q", "mask_k", "arg0_q", "arg0_k", "arg1_q", "arg1_k", "arg2_q",
     "arg2_k", "arg3_q", "arg3_k", "arg4_q", "arg4_k", "arg5_q", "arg5_k", "arg6_q", "arg6_k", "arg7_q", "arg7_k",
     "B",      "H",      "q_b",    "q_h",    "k_b",    "k_h",    "v_b",    "v_h",    "o_b",    "o_h",
     "lddo",   "lddq",   "lddk",   "lddv",
-    "sink_step", "blocks_m", "blocks_n", "blocks_q", "blocks_k", "sequence_head",
+    "sink_step", "ldks", "ldvs", "ks_page", "vs_page",
+    "blocks_m", "blocks_n", "blocks_q", "blocks_k", "sequence_head",
     "pages", "page_at", "table_n", "k_page", "v_page"};
 const tg_kit_names tg_attention_names = {operands, values, ATTENTION_OPERANDS, ATTENTION_VALUES};
 
@@ -23,6 +25,8 @@ const tg_kit_names tg_attention_names = {operands, values, ATTENTION_OPERANDS, A
 /* Of the values that only some variants have. */
 static bool has_value_of_variant(const tg_attention_problem *p, uint32_t v) {
   if (v >= ATTENTION_PAGES) return p->page;
+  if (v >= ATTENTION_LDKS && v <= ATTENTION_VS_PAGE)
+    return p->kv_bits && (p->page || v <= ATTENTION_LDVS);
   if (v >= ATTENTION_BLOCKS_M && v <= ATTENTION_BLOCKS_K) return p->block_rows;
   if (v == ATTENTION_STREAM) return p->dropout;
   if (v == ATTENTION_SINK_STEP) return p->sinks && !p->partial && !p->backward;
@@ -69,6 +73,7 @@ uint32_t tg_attention_bind(const tg_attention_problem *p, const tg_kernel_def *s
     else if (v == ATTENTION_AT) x.lo = p->grid ? -(most >> 2) : -most, x.hi = -x.lo;
     else if (v == ATTENTION_WINDOW) x.lo = 1;
     else if (v == ATTENTION_SINK_STEP) x.hi = 1;
+    else if (v >= ATTENTION_LDKS && v <= ATTENTION_VS_PAGE) x.hi = most_step;
     else if (v == ATTENTION_STREAM) x.hi = UINT32_MAX;
     else if (v == ATTENTION_BLOCKS_M || v == ATTENTION_BLOCKS_N) x.lo = 1;
     else if (v == ATTENTION_BLOCKS_Q || v == ATTENTION_BLOCKS_K) x.hi = most_step;
@@ -199,11 +204,13 @@ static void declare_argument(tg_builder *tg_b_, const tg_attention_problem *p, u
 static void declare_tensor(tg_builder *tg_b_, const tg_attention_problem *p, const char *word, char name, tg_type t,
                            const char *rows, const char *width) {
   char low = (char)(name - 'A' + 'a');
-  const char *heads = name == 'K' || name == 'V' ? text("H/%lld", (long long)p->group) : "H";
+  bool keys = name == 'K' || name == 'V';
+  if (keys && p->kv_bits == 4) t = TG_U8, width = text("%s/2", width);   /* two in a byte */
+  const char *heads = keys ? text("H/%lld", (long long)p->group) : "H";
   if (p->grid)
     tg_kit_declare(tg_b_, word, "%c, %s, [B, %s, %s, %s], [%c_b, %c_h, ld%c, 1]", name, tg_type_name[t], heads, rows,
                    width, low, low, low);
-  else if (p->page && (name == 'K' || name == 'V'))
+  else if (p->page && keys)
     tg_kit_declare(tg_b_, word, "%c, %s, [pages, %lld, %s], [%c_page, ld%c, 1]", name, tg_type_name[t],
                    (long long)p->page, width, low, low);
   else tg_kit_declare(tg_b_, word, "%c, %s, [%s, %s], [ld%c, 1]", name, tg_type_name[t], rows, width, low);
@@ -224,6 +231,17 @@ void tg_attention_declare_masks(tg_builder *tg_b_, const tg_attention_problem *p
     tg_add_splice(tg_b_, "mask_mod", p->mask_mod, text("%s -> bool", formals), __FILE__, __LINE__);
 }
 
+static void declare_scales(tg_builder *tg_b_, const tg_attention_problem *p) {
+  for (const char *x = "kv"; *x; x++) {
+    const char *type = tg_type_name[p->kv_scale];
+    long long n = *x == 'k' ? p->head / p->k_group : p->value_head / p->v_group;
+    if (p->page)
+      tg_kit_declare(tg_b_, "in", "%c_scale, %s, [pages, %lld, %lld], [%cs_page, ld%cs, 1]", *x, type,
+                     (long long)p->page, n, *x, *x);
+    else tg_kit_declare(tg_b_, "in", "%c_scale, %s, [N, %lld], [ld%cs, 1]", *x, type, n, *x);
+  }
+}
+
 void tg_attention_declare(tg_builder *tg_b_, const tg_attention_problem *p) {
   tg_let(D, p->head);
   tg_let(E, p->value_head);
@@ -231,6 +249,7 @@ void tg_attention_declare(tg_builder *tg_b_, const tg_attention_problem *p) {
   declare_tensor(tg_b_, p, "in", 'K', p->k, "N", "D");
   declare_tensor(tg_b_, p, "in", 'V', p->v, "N", "E");
   if (p->page) tg_in(page_table, i32 in 0..pages - 1, [table_n]);
+  if (p->kv_bits) declare_scales(tg_b_, p);
   if (p->dropout) tg_in(philox, u32, [3]);
   tg_in(scale, f32, []);
   if (p->cap) tg_in(cap, f32, []);

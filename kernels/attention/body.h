@@ -36,13 +36,18 @@ const char *tg_attention_lse(tg_builder *b, const tg_attention_problem *p, const
 /* ---- of the bodies for CPUs (template.c) ---- */
 
 /* K or V, and the copy of a block of it as f32, or NULL if it is read in place. lanes: elements of a head are. page:
- * tokens of a page. */
+ * tokens of a page. bits: of integers, whose `group` of elements have a scale; half: of 4 bits half the elements of a
+ * head. Their order in the bodies is that of low halves of bytes, then high halves (tg_attention_nth). */
 typedef struct tg_attention_source {
   const char *name, *copy;
   tg_type type;
   bool lanes;
-  int64_t page;
+  int64_t page, group, half;
+  uint8_t bits;
+  tg_type scale;
 } tg_attention_source;
+/* Where element x of the bodies stands in rows of Q and O, of `width` elements. */
+const char *tg_attention_nth(tg_builder *b, const tg_attention_problem *p, const char *x, const char *width);
 /* K ('K') or V of words whose lanes are elements of a head, or rows. */
 tg_attention_source tg_attention_source_of(const tg_attention_problem *p, char name, bool lanes);
 /* Words for the copies. */

@@ -81,13 +81,14 @@ tg_status tg_attention_read_sizes(tg_attention_work *w, const tg_attention *a, c
 /* The forward tensor whose type, width and tokens a tensor has. */
 static uint32_t like(uint32_t t) {
   static const uint8_t of[] = {OF_O, OF_Q, OF_K, OF_V};
-  return t < OF_DO ? t : t <= OF_DV ? of[t - OF_DO] : t == OF_K_NEW ? OF_K : OF_V;
+  return t < OF_DO ? t : t <= OF_DV ? of[t - OF_DO] : t == OF_K_NEW || t == OF_K_SCALE ? OF_K : OF_V;
 }
 
 static tg_status read_tensor(tg_attention_work *w, uint32_t t, const void *p, const int64_t given[3]) {
   static const char *const names[TENSORS] = {
       [OF_Q] = "q",      [OF_K] = "k",      [OF_V] = "v",      [OF_O] = "o",          [OF_DO] = "d_o",
-      [OF_DQ] = "d_q",   [OF_DK] = "d_k",   [OF_DV] = "d_v",   [OF_K_NEW] = "k_new",  [OF_V_NEW] = "v_new"};
+      [OF_DQ] = "d_q",   [OF_DK] = "d_k",   [OF_DV] = "d_v",   [OF_K_NEW] = "k_new",  [OF_V_NEW] = "v_new",
+      [OF_K_SCALE] = "k_scale", [OF_V_SCALE] = "v_scale"};
   const tg_attention *a = w->a;
   const tg_attention_problem *q = &a->problem;
   const tg_type type[] = {q->q, q->k, q->v, q->o};
@@ -99,9 +100,12 @@ static tg_status read_tensor(tg_attention_work *w, uint32_t t, const void *p, co
   int64_t width = as == OF_Q || as == OF_K ? q->head : q->value_head, heads = of_keys ? a->kv_heads : a->heads,
           tokens = paged ? q->page : starts ? starts[w->batch] : of_keys && !fresh ? w->keys : w->queries,
           sequences = paged ? w->call->pages : starts ? 1 : w->batch;
+  uint32_t size = (uint32_t)tg_type_bytes(t == OF_K_SCALE || t == OF_V_SCALE ? q->kv_scale : type[as]);
+  if (t == OF_K_SCALE || t == OF_V_SCALE) width /= as == OF_K ? q->k_group : q->v_group;
+  else if (of_keys && q->kv_bits == 4) width /= 2;   /* bytes */
   tg_kit_tensor *x = &w->of[t];
   *x = (tg_kit_tensor){.name = names[t],
-                       .size = (uint32_t)tg_type_bytes(type[as]),
+                       .size = size,
                        .extent = {sequences, heads, tokens, width},
                        .step = {given[0], given[1], given[2], 1}};
   if (dense && starts) x->step[1] = width, x->step[2] = heads * width;   /* [tokens][heads][head] */
@@ -194,6 +198,8 @@ static tg_status refuse_unread(const tg_attention_work *w) {
                     "tg_attention_desc.append = 1");
   if (!a->problem.dropout && (c->seed || c->offset))
     return wrong(a, "tg_attention_call.seed or offset is given, and the plan has none: tg_attention_desc.dropout");
+  if (!a->problem.kv_bits && (c->k_scale || c->v_scale))
+    return wrong(a, "tg_attention_call.k_scale or v_scale is given, and the plan has none: tg_attention_desc.kv_bits");
   if (!a->problem.page && (c->page_table || c->pages))
     return wrong(a, "tg_attention_call.page_table is given, and the plan has no pages: tg_attention_desc.page_size");
   if (!a->problem.backward && (c->d_o || c->d_q || c->d_k || c->d_v))
@@ -216,6 +222,8 @@ static tg_status read_tensors(tg_attention_work *w) {
     w->of[OF_DO + i].bytes = 0;
     if (w->a->problem.backward) s = read_tensor(w, OF_DO + i, of_gradients[i], given_too[i]);
   }
+  if (w->a->problem.kv_bits && s == TG_OK) s = read_tensor(w, OF_K_SCALE, c->k_scale, c->k_scale_strides);
+  if (w->a->problem.kv_bits && s == TG_OK) s = read_tensor(w, OF_V_SCALE, c->v_scale, c->v_scale_strides);
   w->of[OF_K_NEW].bytes = w->of[OF_V_NEW].bytes = 0;
   if (w->a->append && s == TG_OK) s = read_tensor(w, OF_K_NEW, c->k_new, c->k_new_strides);
   if (w->a->append && c->v_new && s == TG_OK) s = read_tensor(w, OF_V_NEW, c->v_new, c->v_new_strides);
@@ -262,6 +270,7 @@ bool tg_attention_has_tensor(const tg_attention *a, uint32_t t) {
   if (t >= OF_K_NEW) return a->append;
   return t < OF_DO || (t == OF_SINKS    ? q->sinks
                        : t == OF_BLOCKS ? q->block_rows
+                       : t <= OF_V_SCALE && t >= OF_K_SCALE ? q->kv_bits
                                         : q->backward);
 }
 

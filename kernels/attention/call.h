@@ -20,6 +20,8 @@ enum {
   OF_DK,
   OF_DV,
   OF_SINKS,
+  OF_K_SCALE,                           /* of K and V in integers */
+  OF_V_SCALE,
   OF_BLOCKS,                            /* a mask of blocks */
   OF_K_NEW,                             /* K and V that are appended */
   OF_V_NEW,

@@ -19,13 +19,14 @@ static tg_status read_types(planning *p) {
   const tg_attention_desc *d = p->desc;
   tg_attention_problem *q = &p->a->problem;
   q->q = d->q ? d->q : TG_F32;
-  q->k = d->k ? d->k : q->q;
+  q->k = d->k ? d->k : d->kv_bits ? TG_I8 : q->q;
   q->v = d->v ? d->v : q->k;
   q->o = d->o ? d->o : q->q;
   const struct { const char *name; tg_type t; } types[] = {{"q", q->q}, {"k", q->k}, {"v", q->v}, {"o", q->o}};
   tg_status s = TG_OK;
   for (uint32_t i = 0; i < TG_COUNT(types) && s == TG_OK; i++)
-    s = tg_kit_check_type(p->a->plan.context, desc_name, types[i].name, types[i].t, "f32, f16, bf16");
+    s = tg_kit_check_type(p->a->plan.context, desc_name, types[i].name, types[i].t,
+                          d->kv_bits && (i == 1 || i == 2) ? "i8" : "f32, f16, bf16");
   q->mask = d->mask, q->mask_per = d->mask_per;
   if (s == TG_OK && q->mask)
     s = tg_kit_check_type(p->a->plan.context, desc_name, "mask", q->mask, "bool, f32, f16, bf16");
@@ -121,6 +122,20 @@ static tg_status read_cache(planning *p) {
   if (d->page_size < 0 || d->page_size > MOST_PAGE)
     return wrong(p, "tg_attention_desc.page_size: %lld is not within 0..%d", (long long)d->page_size, MOST_PAGE);
   if (d->append > 1) return wrong(p, "tg_attention_desc.append is 0 or 1");
+  tg_attention_problem *q = &p->a->problem;
+  q->kv_bits = d->kv_bits, q->kv_scale = d->kv_scale ? d->kv_scale : TG_F32;
+  q->k_group = d->kv_group ? d->kv_group : q->head, q->v_group = d->kv_group ? d->kv_group : q->value_head;
+  if (d->kv_bits && d->kv_bits != 4 && d->kv_bits != 8)
+    return wrong(p, "tg_attention_desc.kv_bits: %u is none of 0, 4, 8", d->kv_bits);
+  if (!d->kv_bits && (d->kv_scale || d->kv_group))
+    return wrong(p, "tg_attention_desc: kv_scale or kv_group without kv_bits");
+  tg_status s = d->kv_bits ? tg_kit_check_type(p->a->plan.context, desc_name, "kv_scale", q->kv_scale, "f32, f16, bf16")
+                           : TG_OK;
+  if (s != TG_OK) return s;
+  if (d->kv_bits && (d->kv_group < 0 || q->head % q->k_group || q->value_head % q->v_group ||
+                     (d->kv_bits == 4 && (q->k_group % 2 || q->v_group % 2))))
+    return wrong(p, "tg_attention_desc.kv_group: %d elements of heads of %lld and %lld are no whole groups%s",
+                 d->kv_group, (long long)q->head, (long long)q->value_head, d->kv_bits == 4 ? " of whole bytes" : "");
   if (d->block_rows < 0 || d->block_keys < 0 || !d->block_rows != !d->block_keys)
     return wrong(p, "tg_attention_desc.block_rows: %d and block_keys: %d are no size of a block", d->block_rows,
                  d->block_keys);

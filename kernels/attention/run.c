@@ -64,6 +64,13 @@ void tg_attention_gather(const work *r, const sequence *s, int64_t head, int64_t
   operand[ATTENTION_SLOPE] = (void *)(uintptr_t)(c->slopes ? c->slopes + q_head : NULL);
   operand[ATTENTION_SINK] = (void *)(uintptr_t)(c->sinks ? c->sinks + q_head : NULL);
   value[ATTENTION_SINK_STEP] = s->heads_are_rows;
+  for (uint32_t t = 0; t < 2 && p->kv_bits; t++) {
+    const tg_kit_tensor *x = &r->of[OF_K_SCALE + t];
+    operand[ATTENTION_K_SCALE + t] =
+        p->page ? element(x, 0, kv_head, 0, 0)
+                : element(x, c->key_starts ? 0 : s->index, kv_head, s->first_key + first_key, 0);
+    value[ATTENTION_LDKS + t] = x->step[2], value[ATTENTION_KS_PAGE + t] = x->step[0];
+  }
   if (p->block_rows) {
     const tg_kit_tensor *x = &r->of[OF_BLOCKS];
     operand[ATTENTION_BLOCKS] = element(x, s->index, q_head, 0, 0);
@@ -396,7 +403,7 @@ static uint32_t find_accesses(const work *r, size_t blocks, tg_program_access *o
 tg_status tg_attention_put_sized(tg_program *program, const tg_attention *a, const tg_attention_call *given,
                                  size_t call_bytes) {
 #define AT(field) (uint16_t)offsetof(tg_attention_call, field)
-  enum { FIXED = 12, POINTERS = FIXED + TG_ATTENTION_ARGS };
+  enum { FIXED = 14, POINTERS = FIXED + TG_ATTENTION_ARGS };
   tg_attention_call c, copy;
   tg_program_access accesses[TENSORS + 1];
   work r;
@@ -422,7 +429,8 @@ tg_status tg_attention_put_sized(tg_program *program, const tg_attention *a, con
   size_t workspace = device ? 0 : tg_attention_workspace(a, &c), blocks = device ? 0 : tg_attention_blocks_bytes(a, &c);
   c.exec = NULL;
   uint16_t pointers[POINTERS] = {AT(q), AT(k), AT(v), AT(o), AT(lse), AT(slopes), AT(sinks),
-                                 AT(k_new), AT(v_new), AT(mask), AT(blocks), AT(block_mask)};
+                                 AT(k_new), AT(v_new), AT(mask), AT(blocks), AT(block_mask),
+                                 AT(k_scale), AT(v_scale)};
   for (uint32_t i = 0; i < TG_ATTENTION_ARGS; i++) pointers[FIXED + i] = (uint16_t)(AT(arg) + i * sizeof c.arg[0]);
   size_t starts = (size_t)(r.batch + 1) * sizeof(int32_t);
   const struct tg_program_copy copies[] = {{AT(query_starts), c.query_starts, starts},

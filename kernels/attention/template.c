@@ -13,7 +13,15 @@ typedef tg_attention_tiles tiles;
 
 source tg_attention_source_of(const tg_attention_problem *p, char name, bool lanes) {
   bool k = name == 'K', copied = !lanes && ((k ? p->k : p->v) != TG_F32 || p->page);
-  return (source){k ? "K" : "V", !copied ? NULL : k ? "K_block" : "V_block", k ? p->k : p->v, lanes, p->page};
+  return (source){.name = k ? "K" : "V",
+                  .copy = !copied ? NULL : k ? "K_block" : "V_block",
+                  .type = k ? p->k : p->v,
+                  .lanes = lanes,
+                  .page = p->page,
+                  .group = k ? p->k_group : p->v_group,
+                  .half = (k ? p->head : p->value_head) / 2,
+                  .bits = p->kv_bits,
+                  .scale = p->kv_scale};
 }
 
 void tg_attention_copy_words(tg_builder *tg_b_, const tg_attention_problem *p) {
@@ -31,18 +39,35 @@ static const char *place_of(tg_builder *tg_b_, const source *s, const char *key)
   return text("page_table[min((%s + page_at)/%lld, table_n - 1)], (%s + page_at) %% %lld", key, page, key, page);
 }
 
+const char *tg_attention_nth(tg_builder *tg_b_, const tg_attention_problem *p, const char *x, const char *width) {
+  return p->kv_bits == 4 ? text("2*(%s %% (%s/2)) + %s/(%s/2)", x, width, x, width) : x;
+}
+
+/* Element x of a key as f32. */
+static const char *value_of(tg_builder *tg_b_, const source *s, const char *key, const char *x) {
+  const char *at = place_of(tg_b_, s, key);
+  long long half = s->half, group = s->group;
+  if (!s->bits) return tg_attention_f32(tg_b_, s->type, text("%s[%s, %s]", s->name, at, x));
+  const char *nth = s->bits == 4 ? text("%s/%lld %% %lld", x, group / 2, half / (group / 2)) : text("%s/%lld", x, group),
+             *scale = text("%c_scale[%s, %s]", *s->name - 'A' + 'a', at, nth),
+             *whole = text("%s[%s, %s]", s->name, at, x);
+  if (s->bits == 4)
+    whole = text("((i32(%s[%s, %s %% %lld] >> u8(%s/%lld*4)) & 15 ^ 8) - 8)", s->name, at, x, half, x, half);
+  return text("(%s * f32(%s))", tg_attention_f32(tg_b_, s->scale, scale), whole);
+}
+
 const char *tg_attention_read_key(tg_builder *tg_b_, const source *s, const char *at, const char *x, bool cut) {
   if (s->copy) return text("%s[%s, %s]", s->copy, at, x);
   const char *key = text(cut ? "min(kb*BK + %s, N - 1)" : "kb*BK + %s", at);
-  return tg_attention_f32(tg_b_, s->type, text("%s[%s, %s]", s->name, place_of(tg_b_, s, key), x));
+  return value_of(tg_b_, s, key, x);
 }
 
 void tg_attention_copy_block(tg_builder *tg_b_, const source *s, const char *x, const char *width) {
   if (!s->copy) return;
   tg_kit_declare(tg_b_, "define_local", "%s, f32, [BK, %s]", s->copy, width);
   TG_KIT_RANGE(key, text("%s_key, BK", s->copy)) TG_KIT_RANGE(x, text("%s, %s", x, width))
-    say("%s[%s_key, %s] = f32(%s[%s, %s])", s->copy, s->copy, x, s->name,
-        place_of(tg_b_, s, text("min(kb*BK + %s_key, N - 1)", s->copy)), x);
+    say("%s[%s_key, %s] = %s", s->copy, s->copy, x,
+        value_of(tg_b_, s, text("min(kb*BK + %s_key, N - 1)", s->copy), x));
 }
 
 /* Each bound is a quotient of its own, so that the proof of the accesses finds what it needs in the extents. */
@@ -149,13 +174,15 @@ static void sums(tg_builder *tg_b_, const tg_attention_problem *p, const source 
 
 static void finish(tg_builder *tg_b_, const tg_attention_problem *p) {
   tg_range(g, ceildiv(M, BQ)) tg_range(i, BQ) {
+    const char *value = text("o[g,%s,i]", p->kv_bits == 4 ? "fh*(E/2) + f" : "f");
+    if (!p->partial) value = tg_attention_result(tg_b_, p, value, "l[g,i]");
+    if (p->kv_bits == 4) {
+      tg_range(fh, 2) tg_range(f, E/2) say("O[g*BQ + i, 2*f + fh] = %s if g*BQ + i < M", value);
+    } else tg_range(f, E) say("O[g*BQ + i, f] = %s if g*BQ + i < M", value);
     if (p->partial) {
-      tg_range(f, E) tg(O[g*BQ + i, f] = o[g,f,i] if g*BQ + i < M);
       tg(part_m[g*BQ + i] = m[g,i] if g*BQ + i < M);
       tg(part_l[g*BQ + i] = l[g,i] if g*BQ + i < M);
     } else {
-      tg_range(f, E)
-        say("O[g*BQ + i, f] = %s if g*BQ + i < M", tg_attention_result(tg_b_, p, "o[g,f,i]", "l[g,i]"));
       if (p->lse) say("lse[g*BQ + i] = %s if g*BQ + i < M", tg_attention_lse(tg_b_, p, "m[g,i]", "l[g,i]"));
     }
   }
@@ -222,7 +249,8 @@ static void body(tg_builder *tg_b_, const tg_attention_problem *p, bool lanes) {
       }
     }
     tg_range(e, D) tg_range(i, BQ)
-        say("q[g,e,i] = scale * %s", tg_attention_f32(tg_b_, p->q, "(Q[g*BQ + i, e] else 0)"));
+        say("q[g,e,i] = scale * %s",
+            tg_attention_f32(tg_b_, p->q, text("(Q[g*BQ + i, %s] else 0)", tg_attention_nth(tg_b_, p, "e", "D"))));
     tg_range(y, E) tg_range(i, BQ) tg(o[g,y,i] = 0);
   }
   tg_attention_blocks_of_keys(tg_b_, p, block, &k, &v);
@@ -287,6 +315,7 @@ TG_KERNEL(attention_decode, ) {
   tg_kit_word(tg_b_, "lane wl");
   static const char *const ends[] = {"e", "y", "f"};
   for (uint32_t i = 0; i < TG_COUNT(ends); i++) {
+    if (p->kv_bits == 4 && i != 1) continue;   /* every other element of Q and O */
     tg_kit_word(tg_b_, "split %s DL as %sa %sl", ends[i], ends[i], ends[i]);
     tg_kit_word(tg_b_, "lane %sl", ends[i]);
   }

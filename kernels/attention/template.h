@@ -22,6 +22,10 @@ typedef struct tg_attention_problem {
    * in part. For masks that are not known when it is compiled */
   bool lists;
   int64_t page;                  /* tokens of a page of K and V, which a table names; 0: they lie in one piece */
+  /* K and V are integers of 8 or 4 bits, with a scale for each kv_group elements of a key; 0: they are floats */
+  uint8_t kv_bits;
+  tg_type kv_scale;
+  int64_t k_group, v_group;
   int64_t block_rows, block_keys;   /* of a mask of blocks: rows and keys that an element stands for; 0: none */
   uint32_t dropout;              /* of 2^16 weights so many are left out; 0: none */
   tg_type mask;                  /* added to the scores, or (TG_BOOL) a condition; TG_VOID: none */
@@ -66,6 +70,8 @@ enum {
   ATTENTION_DV,
   ATTENTION_CHANGE,              /* factor of dS: what a score changes by with Q.K */
   ATTENTION_SINK,                /* of a head: a score that has no value */
+  ATTENTION_K_SCALE,             /* of integers */
+  ATTENTION_V_SCALE,
   ATTENTION_BLOCKS,              /* a mask of blocks, from the first row of blocks of the sequence and head on */
   ATTENTION_PHILOX,              /* of dropout: seed, low and high half, and offset */
   ATTENTION_TABLE,               /* the pages of the sequence, from that of key 0 on */
@@ -98,6 +104,10 @@ enum {
   ATTENTION_LDDK,
   ATTENTION_LDDV,
   ATTENTION_SINK_STEP,           /* from the sink of one row to that of the next: 0, or 1 where rows are heads */
+  ATTENTION_LDKS,                /* of scales: elements from one key, and from one page, to the next */
+  ATTENTION_LDVS,
+  ATTENTION_KS_PAGE,
+  ATTENTION_VS_PAGE,
   ATTENTION_BLOCKS_M,            /* its rows and columns, and elements from one row and from one column to the next */
   ATTENTION_BLOCKS_N,
   ATTENTION_BLOCKS_Q,

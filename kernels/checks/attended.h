@@ -20,6 +20,8 @@ typedef struct attended {
   int32_t *query_starts, *key_starts, *key_lengths;   /* as in the call */
   int32_t *table;                          /* the pages of each sequence, table_step of them */
   int64_t table_step, pages;
+  double *k_scale, *v_scale;               /* of integers: [heads][all tokens][groups] */
+  int64_t k_groups, v_groups;
   int64_t blocks_n;
   uint8_t *blocks;                         /* a mask of blocks, dense */
   uint64_t seed;                           /* of dropout */

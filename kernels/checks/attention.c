@@ -6,7 +6,10 @@
 #include <stdlib.h>
 #include "checks/attended.h"
 
-enum { Q, K, V, O, LSE, SLOPES, SINKS, K_NEW, V_NEW, BLOCKS, ARGUMENT, PLACES = ARGUMENT + 1 + TG_ATTENTION_ARGS };
+enum {
+  Q, K, V, O, LSE, SLOPES, SINKS, K_NEW, V_NEW, BLOCKS, K_SCALE, V_SCALE, ARGUMENT,
+  PLACES = ARGUMENT + 1 + TG_ATTENTION_ARGS
+};
 _Static_assert((int)PLACES <= (int)TG_PLACED_MOST, "more operands than places");
 
 struct tg_attention_checks {
@@ -37,6 +40,9 @@ typedef struct tensor {
   char *data;
   const int32_t *table;          /* in pages of so many tokens, from one sequence to the next */
   int64_t page, table_step;
+  uint8_t bits;                  /* of integers, whose scales are of groups of elements */
+  const double *scale;
+  int64_t groups;
 } tensor;
 static size_t element(const tensor *t, int64_t b, int64_t h, int64_t first, int64_t token) {
   if (t->page)
@@ -107,9 +113,9 @@ static void judge_memory(tg_attention_checks *g, uint32_t part, const char *befo
 /* Steps of a tensor, and its bytes. The steps of a dense one are not told to the call (given stays 0). */
 static size_t lie(const attended *p, uint32_t which, tensor *t, int64_t *given) {
   const tg_attention_case *w = p->which;
-  bool keys = which == K || which == V;
+  bool keys = which == K || which == V || which == K_SCALE || which == V_SCALE;
   int64_t total = keys ? p->total_k : p->total_q, tokens = t->page ? t->page : keys ? p->keys : p->queries,
-          W = t->width, H = t->heads, sequences = t->page ? p->pages : w->batch;
+          W = t->bits == 4 ? t->width / 2 : t->width, H = t->heads, sequences = t->page ? p->pages : w->batch;
   uint64_t odd = w->seed >> 8;
   t->packed = w->lie == TG_ATTENTION_PACKED && !t->page;
   bool gaps = t->packed ? odd & 1 : w->lie == TG_ATTENTION_GAPS;
@@ -135,7 +141,17 @@ static void put(const attended *p, uint32_t which, const tensor *t, const double
       for (int64_t i = 0; i < (since ? p->nq : n)[b]; i++) {
         char *at = t->data + element(t, b, h, since ? p->q0[b] : first[b], i) * size;
         const double *from = x + (h * total + first[b] + i + (since ? p->nk[b] - p->nq[b] : 0)) * t->width;
-        for (int64_t c = 0; c < t->width; c++) tg_number_put(t->type, at, (size_t)c, from[c]);
+        for (int64_t c = 0; c < t->width; c++) {
+          if (!t->bits) {
+            tg_number_put(t->type, at, (size_t)c, from[c]);
+            continue;
+          }
+          double scale = t->scale[(h * total + first[b] + i) * t->groups + c / (t->width / t->groups)];
+          int64_t whole = isfinite(from[c]) && isfinite(scale) ? (int64_t)rint(from[c] / scale) : 1;
+          uint8_t *byte = (uint8_t *)at + (t->bits == 4 ? c / 2 : c);
+          if (t->bits == 8) *byte = (uint8_t)whole;
+          else *byte = (uint8_t)(c % 2 ? (*byte & 15) | whole << 4 : (*byte & 240) | (whole & 15));
+        }
       }
 }
 
@@ -182,15 +198,33 @@ static void place_new(tg_attention_checks *g, const attended *p, const tensor *t
   }
 }
 
+static void place_scales(tg_attention_checks *g, const attended *p, const tensor *t, tg_attention_call *call) {
+  static const char *const names[] = {"K_SCALE", "V_SCALE"};
+  const double *const x[] = {p->k_scale, p->v_scale};
+  int64_t *given[] = {call->k_scale_strides, call->v_scale_strides};
+  const void **to[] = {&call->k_scale, &call->v_scale};
+  for (uint32_t i = 0; i < 2 && g->d.kv_bits; i++) {
+    tensor scale = t[K + i];
+    scale.type = g->d.kv_scale, scale.width = scale.groups, scale.bits = 0;
+    size_t bytes = lie(p, K_SCALE + i, &scale, given[i]);
+    scale.data = tg_place_operand(&g->at, &g->env, K_SCALE + i, names[i], bytes, g->which->front);
+    memset(scale.data, 0xff, bytes);
+    put(p, K_SCALE + i, &scale, x[i], false);
+    *to[i] = scale.data;
+  }
+}
+
 /* Q, K and V: in one array of tokens, or each by itself. What lies between their rows is NaN. */
 static void place_inputs(tg_attention_checks *g, attended *p, tensor *t, tg_attention_call *call) {
   const double *const x[] = {p->q, p->k, p->v};
   int64_t *given[] = {call->q_strides, call->k_strides, call->v_strides};
   static const char *const names[] = {"Q", "K", "V"};
   bool together = g->which->lie == TG_ATTENTION_QKV && g->d.q == g->d.k && g->d.k == g->d.v &&
-                  !g->d.page_size && !g->d.append;
+                  !g->d.page_size && !g->d.append && !g->d.kv_bits;
   int64_t tokens = p->queries > p->keys ? p->queries : p->keys, from = 0, row = 0;
   draw_pages(p, t);
+  t[K].bits = t[V].bits = g->d.kv_bits;
+  t[K].scale = p->k_scale, t[K].groups = p->k_groups, t[V].scale = p->v_scale, t[V].groups = p->v_groups;
   for (uint32_t i = Q; i <= V; i++) row += t[i].heads * t[i].width;
   if (together) {
     size_t bytes = (size_t)(g->which->batch * tokens * row) * (size_t)tg_type_bytes(g->d.q);
@@ -213,6 +247,7 @@ static void place_inputs(tg_attention_checks *g, attended *p, tensor *t, tg_atte
   call->q = t[Q].data, call->k = t[K].data, call->v = t[V].data;
   call->page_table = p->table, call->pages = p->pages, call->page_table_stride = p->table_step;
   place_new(g, p, t, call);
+  place_scales(g, p, t, call);
 }
 
 /* The mask and the arguments: rows of keys, or of what else they have, with gaps where the tensors have them. */
@@ -430,6 +465,8 @@ tg_status tg_attention_check_one(tg_attention_checks *g, tg_attention_candidate 
 
 bool tg_attention_check_applies(const tg_attention_desc *d, tg_attention_kind kind) {
   bool exact = d->base2 && d->scale && *d->scale == 1 && d->soft_cap == 0 && d->dropout == 0;
+  if (d->kv_bits && d->alibi) exact = false;   /* its data have large integers */
+  if (d->kv_bits && kind == TG_ATTENTION_SPECIAL) return false;
   return kind < TG_ATTENTION_KINDS && (exact || kind >= TG_ATTENTION_RANDOM);
 }
 
@@ -469,7 +506,8 @@ tg_status tg_attention_checks_open(tg_context *c, const tg_attention_desc *desc,
   g->context = c, g->d = *desc;
   tg_attention_desc *d = &g->d;
   if (!d->q) d->q = TG_F32;
-  if (!d->k) d->k = d->q;
+  if (!d->k) d->k = d->kv_bits ? TG_I8 : d->q;
+  if (!d->kv_scale) d->kv_scale = TG_F32;
   if (!d->v) d->v = d->k;
   if (!d->o) d->o = d->q;
   if (!d->heads) d->heads = 1;

@@ -207,14 +207,28 @@ static void fill_exact(attended *p) {
   for (int64_t x = 0; x < nv; x++) p->v[x] = tg_draw_whole(&p->state, d->v, (int64_t)p->most);
 }
 
+/* Integers times scales: x[heads * tokens][width], `groups` scales for each row. */
+static void fill_integers(attended *p, double *x, int64_t rows, int64_t width, int64_t groups, double *scale) {
+  int64_t least = p->d->kv_bits == 4 ? -8 : -128;
+  for (int64_t i = 0; i < rows * groups; i++)
+    scale[i] = (0.5 + fabs(tg_draw_unit(&p->state, p->d->kv_scale)) / 2) / (double)-least;
+  for (int64_t i = 0; i < rows * groups; i++) scale[i] = tg_round_to(p->d->kv_scale, scale[i]);
+  for (int64_t i = 0; i < rows * width; i++)
+    x[i] = (double)(least + below(p, -2 * least)) * scale[i / width * groups + i % width / (width / groups)];
+}
+
 static void fill_random(attended *p) {
   const tg_attention_desc *d = p->d;
   double more = p->which->kind == TG_ATTENTION_SPECIAL ? 1 : (double)(1 << 2 * below(p, 3));
   int64_t nq = d->heads * p->total_q * d->head, nk = d->kv_heads * p->total_k * d->head,
           nv = d->kv_heads * p->total_k * d->value_head;
   for (int64_t x = 0; x < nq; x++) p->q[x] = more * tg_draw_unit(&p->state, d->q);
-  for (int64_t x = 0; x < nk; x++) p->k[x] = tg_draw_unit(&p->state, d->k);
-  for (int64_t x = 0; x < nv; x++) p->v[x] = tg_draw_unit(&p->state, d->v);
+  for (int64_t x = 0; x < nk && !d->kv_bits; x++) p->k[x] = tg_draw_unit(&p->state, d->k);
+  for (int64_t x = 0; x < nv && !d->kv_bits; x++) p->v[x] = tg_draw_unit(&p->state, d->v);
+  if (d->kv_bits) {
+    fill_integers(p, p->k, nk / d->head, d->head, p->k_groups, p->k_scale);
+    fill_integers(p, p->v, nv / d->value_head, d->value_head, p->v_groups, p->v_scale);
+  }
   for (int64_t h = 0; d->alibi && h < d->heads; h++) p->slopes[h] = ldexpf(1, -(int)below(p, 9));
   if (p->which->kind != TG_ATTENTION_SPECIAL) return;
   for (int64_t n = below(p, 3); n > 0 && nq; n--) p->q[below(p, nq)] = special(p);
@@ -236,6 +250,9 @@ static void poison(attended *p) {
     for (int64_t t = 0; t < p->total_k; t++) {
       if (any[t]) continue;
       int64_t x = h / group * p->total_k + t;
+      for (int64_t c = 0; c < p->k_groups; c++) p->k_scale[x * p->k_groups + c] = special(p);
+      for (int64_t c = 0; c < p->v_groups; c++) p->v_scale[x * p->v_groups + c] = special(p);
+      if (d->kv_bits) continue;
       for (int64_t c = 0; c < d->head; c++) p->k[x * d->head + c] = special(p);
       for (int64_t c = 0; c < d->value_head; c++) p->v[x * d->value_head + c] = special(p);
     }
@@ -249,6 +266,11 @@ void tg_attended_fill(attended *p) {
   p->q = tg_new(p->env, double, d->heads * p->total_q * d->head);
   p->k = tg_new(p->env, double, d->kv_heads * p->total_k * d->head);
   p->v = tg_new(p->env, double, d->kv_heads * p->total_k * d->value_head);
+  if (d->kv_bits) {
+    p->k_groups = d->kv_group ? d->head / d->kv_group : 1, p->v_groups = d->kv_group ? d->value_head / d->kv_group : 1;
+    p->k_scale = tg_new(p->env, double, d->kv_heads * p->total_k * p->k_groups);
+    p->v_scale = tg_new(p->env, double, d->kv_heads * p->total_k * p->v_groups);
+  }
   p->slopes = tg_new(p->env, float, d->heads), p->sinks = tg_new(p->env, float, d->heads);
   draw_arguments(p);
   if (is_exact(p)) fill_exact(p);
@@ -259,6 +281,8 @@ void tg_attended_fill(attended *p) {
   }
   p->seed = tg_draw(&p->state), p->offset = (uint32_t)tg_draw(&p->state);
   draw_blocks(p);
+  for (int64_t i = 0; is_exact(p) && i < d->kv_heads * p->total_k * p->k_groups; i++) p->k_scale[i] = 1;
+  for (int64_t i = 0; is_exact(p) && i < d->kv_heads * p->total_k * p->v_groups; i++) p->v_scale[i] = 1;
   look(p);
   poison(p);
 }

@@ -82,17 +82,24 @@ static void draw_plan(tg_attention_desc *d) {
   draw_mask(d);
   bool split = often(35);
   d->queries = draw_queries(split), d->keys = draw_keys(split);
+  static const int groups[] = {0, 0, 8, 16, 32, 64};
+  if (!d->append && often(15)) {
+    int of = groups[below(6)], value = d->value_head ? d->value_head : d->head;
+    d->kv_bits = often(50) ? 8 : 4, d->k = d->v = 0, d->kv_scale = often(50) ? 0 : TG_F16;
+    d->kv_group = of && d->head % of == 0 && value % of == 0 ? of : 0;
+    if (d->kv_bits == 4 && (d->head % 2 || value % 2)) d->kv_bits = 8;
+  }
   static const int sides[] = {1, 7, 16, 32, 64, 64, 100, 128, 256};
   if (often(12)) d->block_rows = sides[below(9)], d->block_keys = sides[below(9)], d->block_per = (uint8_t)(TG_PER_HEAD * below(4));
   if (often(8)) d->dropout = often(50) ? 0.5f : 0.1f;
   static const int64_t pages[] = {1, 2, 7, 16, 16, 64, 100, 256};
   if (often(20)) d->page_size = pages[below(TG_COUNT(pages))];
-  d->append = often(15) && d->queries.hi && d->keys.hi >= d->queries.hi;
+  d->append = often(15) && !d->kv_bits && d->queries.hi && d->keys.hi >= d->queries.hi;
 }
 
 static void describe(const tg_attention_desc *d) {
-  snprintf(at_work, sizeof at_work, "plan %llu: q %s k %s v %s o %s, heads %d/%d of %d and %d, queries %lld..%lld, keys %lld..%lld, causal %d, window %lld%s%s%s%s, pages of %d%s, dropout %g, blocks of %d by %d per %d, scale %g, cap %g, mask %s per %d, score_mod %s, mask_mod %s", (unsigned long long)number, tg_type_name[d->q],
-           tg_type_name[d->k], tg_type_name[d->v], tg_type_name[d->o], d->heads, d->kv_heads, d->head, d->value_head, (long long)d->queries.lo, (long long)d->queries.hi, (long long)d->keys.lo, (long long)d->keys.hi, d->causal, (long long)d->window, d->lse ? ", lse" : "", d->base2 ? ", base2" : "", d->alibi ? ", alibi" : "", d->sinks ? ", sinks" : "", (int)d->page_size, d->append ? ", append" : "", (double)d->dropout, d->block_rows, d->block_keys, d->block_per,
+  snprintf(at_work, sizeof at_work, "plan %llu: q %s k %s v %s o %s, heads %d/%d of %d and %d, queries %lld..%lld, keys %lld..%lld, causal %d, window %lld%s%s%s%s, pages of %d%s, dropout %g, blocks of %d by %d per %d, %d bits of groups of %d, scale %g, cap %g, mask %s per %d, score_mod %s, mask_mod %s", (unsigned long long)number, tg_type_name[d->q],
+           tg_type_name[d->k], tg_type_name[d->v], tg_type_name[d->o], d->heads, d->kv_heads, d->head, d->value_head, (long long)d->queries.lo, (long long)d->queries.hi, (long long)d->keys.lo, (long long)d->keys.hi, d->causal, (long long)d->window, d->lse ? ", lse" : "", d->base2 ? ", base2" : "", d->alibi ? ", alibi" : "", d->sinks ? ", sinks" : "", (int)d->page_size, d->append ? ", append" : "", (double)d->dropout, d->block_rows, d->block_keys, d->block_per, d->kv_bits, d->kv_group,
            d->scale ? (double)*d->scale : 0.0, (double)d->soft_cap, tg_type_name[d->mask], d->mask_per, d->score_mod ? d->score_mod : "-", d->mask_mod ? d->mask_mod : "-");
 }
 

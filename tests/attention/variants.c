@@ -28,6 +28,16 @@ static void descriptors(tg_context *c) {
   REFUSE("tg_attention_desc.page_size: -1", .page_size = -1);
   REFUSE("tg_attention_desc.page_size: 1048577", .page_size = (1 << 20) + 1);
   REFUSE("tg_attention_desc.append", .append = 2);
+  REFUSE("tg_attention_desc.backward with kv_bits: ", .backward = 1, .kv_bits = 8);
+  REFUSE("tg_attention_desc.append with kv_bits: ", .append = 1, .kv_bits = 4);
+  REFUSE("tg_attention_desc.kv_bits: 3", .kv_bits = 3);
+  REFUSE("tg_attention_desc.kv_group: 3 elements of heads of 8 and 8", .kv_bits = 8, .kv_group = 3);
+  REFUSE("tg_attention_desc.kv_group: 1 elements of heads of 8 and 8 are no whole groups of whole bytes", .kv_bits = 4, .kv_group = 1);
+  REFUSE("tg_attention_desc.kv_group: -8", .kv_bits = 8, .kv_group = -8);
+  REFUSE("kv_scale or kv_group without kv_bits", .kv_group = 8);
+  REFUSE("tg_attention_desc.kv_scale: type", .kv_bits = 8, .kv_scale = TG_I8);
+  REFUSE("tg_attention_desc.k: type", .kv_bits = 8, .k = TG_F32);
+  REFUSE("tg_attention_desc.v: type", .v = TG_I8);
   REFUSE("tg_attention_desc.block_rows: 64 and block_keys: 0", .block_rows = 64);
   REFUSE("tg_attention_desc.block_rows: -1", .block_rows = -1, .block_keys = 1);
   REFUSE("tg_attention_desc.block_per", .block_per = TG_PER_HEAD);
@@ -190,6 +200,22 @@ static void calls_with_blocks(tg_context *c) {
   tg_attention_free(a);
 }
 
+static void calls_with_integers(tg_context *c) {
+  static float scales[2][G * N];
+  const tg_attention_call good = {.queries = T, .keys = N, .q = q, .k = k, .v = v, .o = o, .k_scale = scales[0], .v_scale = scales[1], .workspace = workspace, .workspace_bytes = sizeof workspace};
+  tg_attention *a = plan(c, &(tg_attention_desc){SIZES});
+  WRONG("tg_attention_call.k_scale or v_scale is given", (void)x);
+  tg_attention_free(a);
+  a = plan(c, &(tg_attention_desc){SIZES, .kv_bits = 8});
+  RIGHT("integers", (void)x);
+  RIGHT("bytes anywhere", x.k = (const char *)k + 1);
+  WRONG("tg_attention_call.k_scale is NULL", x.k_scale = NULL);
+  WRONG("tg_attention_call.v_scale is not aligned", x.v_scale = (const char *)scales[1] + 2);
+  WRONG("tg_attention_call.o overlaps k_scale", x.k_scale = o);
+  WRONG("tg_attention_call.v_scale_strides[2] = -1 ", x.v_scale_strides[2] = -1);
+  tg_attention_free(a);
+}
+
 int main(void) {
   tg_context *c;
   if (tg_context_create(&(tg_context_options){.target = test_target()}, &c)) return 1;
@@ -201,6 +227,7 @@ int main(void) {
   dropped(c);
   calls_with_dropout(c);
   calls_with_blocks(c);
+  calls_with_integers(c);
   tg_context_free(c);
   return TEST_END();
 }

@@ -80,6 +80,7 @@ bool attention_own_run(void *user) {
   const attention_case *c = o->c;
   for (int i = 0; i < c->copies; i++) {
     o->call.k = (const char *)c->k + (size_t)i * c->kv_bytes, o->call.v = (const char *)c->v + (size_t)i * c->kv_bytes;
+    if (c->integers) o->call.k = c->integers, o->call.v = c->integers + c->integer_bytes;
     if (tg_attention_run(o->plan, &o->call)) return false;
   }
   return true;
@@ -114,6 +115,8 @@ bool attention_own_open(attention_bench *b, const attention_case *c, int threads
                          .sinks = s->sinks,
                          .page_size = s->page,
                          .dropout = s->dropout,
+                         .kv_bits = (uint8_t)s->bits,
+                         .kv_group = s->group,
                          .heads = s->heads,
                          .kv_heads = s->kv_heads,
                          .head = s->head,
@@ -132,6 +135,7 @@ bool attention_own_open(attention_bench *b, const attention_case *c, int threads
   *o = (attention_own){.of = b, .c = c};
   o->call = (tg_attention_call){.batch = s->batch, .q = c->q, .k = c->k, .v = c->v, .o = c->o, .lse = c->lse};
   if (s->alibi) o->call.slopes = c->slopes;
+  if (s->bits) o->call.k_scale = o->call.v_scale = c->scales;
   if (s->sinks) o->call.sinks = c->sinks;
   if (s->page) {   /* pages of all heads: [heads][pages][page][head], whose table has them in any order */
     const int64_t strides[3] = {(int64_t)s->page * s->head, s->keys * s->head, s->head};

@@ -17,6 +17,9 @@ typedef struct attention_shape {
   int64_t window;              /* 0: none */
   float soft_cap;              /* 0: none */
   float dropout;               /* 0: none; results are not compared, but that they are numbers */
+  /* K and V are integers of 8 or 4 bits with a scale for each `group` elements (their rounded values are attended to);
+   * 0: they are of `type` */
+  int bits, group;
   int page;                    /* K and V lie in pages of so many keys, in any order. 0: in one piece. Not with masks */
   bool blocks;                 /* documents are a mask of blocks of 64, whose multiple they are, not a mask_mod */
   int documents;               /* of equal length; a token sees its own. 0: all are one */
@@ -35,6 +38,9 @@ typedef struct attention_case {
   size_t q_bytes, kv_bytes;    /* of Q (O has as many), of one copy of K or of V */
   void *q, *k, *v, *o;
   float *slopes, *sinks;
+  float *scales;               /* of integers: as many as K or V have, all alike */
+  uint8_t *integers;           /* K, then V */
+  size_t integer_bytes;        /* of each */
   int32_t *pages;              /* table of a sequence's pages */
   int32_t *document;           /* of a token */
   uint8_t *blocks;             /* which blocks of 64 by 64 are of one document */

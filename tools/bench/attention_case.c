@@ -182,6 +182,24 @@ static size_t last_level(void) {
   return l3 > 0 ? (size_t)l3 : l2 > 0 ? (size_t)l2 : LIKELY;
 }
 
+/* K and V as integers, which fill() has put into them: steps of 1/64, or 1/4 for 4 bits. */
+static bool to_integers(attention_case *c, size_t n) {
+  const attention_shape *s = &c->of;
+  float by = s->bits == 8 ? 64 : 4;
+  c->integer_bytes = n * (size_t)s->bits / 8;
+  c->integers = tool_pages(2 * c->integer_bytes), c->scales = tool_pages(n / (size_t)s->group * sizeof *c->scales);
+  if (!c->integers || !c->scales || s->type != TG_F32) return false;
+  for (size_t i = 0; i < n / (size_t)s->group; i++) c->scales[i] = 1 / by;
+  for (size_t i = 0; i < 2 * n; i++) {
+    float *x = i < n ? (float *)c->k + i : (float *)c->v + (i - n);
+    int whole = (int)floorf(*x * by);
+    *x = (float)whole / by;
+    if (s->bits == 8) c->integers[i] = (uint8_t)whole;
+    else c->integers[i / 2] |= (uint8_t)((whole & 15) << i % 2 * 4);
+  }
+  return true;
+}
+
 bool attention_case_open(const attention_shape *s, int threads, int copies, attention_case *c) {
   size_t size = size_of(s->type), q = (size_t)s->batch * (size_t)s->heads * (size_t)s->queries * (size_t)s->head,
          kv = (size_t)s->batch * (size_t)s->kv_heads * (size_t)s->keys * (size_t)s->head;
@@ -191,6 +209,7 @@ bool attention_case_open(const attention_shape *s, int threads, int copies, atte
   c->q = tool_pages(c->q_bytes), c->o = tool_pages(c->q_bytes);
   c->k = tool_pages(c->kv_bytes * (size_t)c->copies), c->v = tool_pages(c->kv_bytes * (size_t)c->copies);
   fill(s->type, c->q, q, 1), fill(s->type, c->k, kv, 2), fill(s->type, c->v, kv, 3);
+  bool fits = !s->bits || to_integers(c, kv);
   for (int i = 1; i < c->copies; i++) {
     memcpy((char *)c->k + (size_t)i * c->kv_bytes, c->k, c->kv_bytes);
     memcpy((char *)c->v + (size_t)i * c->kv_bytes, c->v, c->kv_bytes);
@@ -203,7 +222,7 @@ bool attention_case_open(const attention_shape *s, int threads, int copies, atte
   c->result = tool_pages(q * sizeof(float));
   c->want = calloc(ATTENTION_ROWS_CHECKED * (size_t)s->head, sizeof *c->want);
   double *weight = calloc((size_t)s->keys, sizeof *weight);
-  bool good = c->blocks && c->slopes && c->sinks && c->pages && c->document && c->want && weight;
+  bool good = fits && c->blocks && c->slopes && c->sinks && c->pages && c->document && c->want && weight;
   if (!good) perror("tg bench attention");
   for (int h = 0; good && h < s->heads; h++) c->slopes[h] = exp2f(-8.0f * (float)(h + 1) / (float)s->heads);
   for (int h = 0; good && h < s->heads; h++) c->sinks[h] = (float)(h % 5 - 2);
@@ -235,7 +254,7 @@ void attention_case_gradients(attention_case *c) {
 
 void attention_case_close(attention_case *c) {
   void *const all[] = {c->q,        c->k,    c->v,      c->o,   c->slopes,    c->sinks, c->pages,
-                       c->blocks,   c->document, c->want, c->result, c->d_o, c->gradients, c->lse};
+                       c->integers, c->scales, c->blocks,   c->document, c->want, c->result, c->d_o, c->gradients, c->lse};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
   *c = (attention_case){0};
 }
