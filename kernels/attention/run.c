@@ -24,6 +24,38 @@ void *tg_attention_element(const tg_kit_tensor *x, int64_t i0, int64_t i1, int64
   return tg_kit_behind((void *)x->at, n * x->size);
 }
 
+/* What only some plans have: pages, sinks, scales of integers, a mask of blocks, numbers of dropout. */
+static void gather_variants(const work *r, const sequence *s, int64_t kv_head, int64_t q_head, int64_t first_key,
+                            void **operand, int64_t *value) {
+  const tg_attention_problem *p = &r->a->problem;
+  const tg_attention_call *c = r->call;
+  if (p->page && c->page_table) {
+    operand[ATTENTION_TABLE] =
+        tg_kit_behind((void *)(uintptr_t)c->page_table,
+                      (s->index * r->table_step + first_key / p->page) * (int64_t)sizeof *c->page_table);
+    value[ATTENTION_PAGES] = c->pages, value[ATTENTION_PAGE_AT] = first_key % p->page;
+    value[ATTENTION_TABLE_N] =
+        larger(1, tg_attention_rounded_up(value[ATTENTION_PAGE_AT] + value[ATTENTION_KEYS], p->page));
+  }
+  operand[ATTENTION_SINK] = (void *)(uintptr_t)(c->sinks ? c->sinks + q_head : NULL);
+  value[ATTENTION_SINK_STEP] = s->heads_are_rows;
+  for (uint32_t t = 0; t < 2 && p->kv_bits; t++) {
+    const tg_kit_tensor *x = &r->of[OF_K_SCALE + t];
+    operand[ATTENTION_K_SCALE + t] =
+        p->page ? element(x, 0, kv_head, 0, 0)
+                : element(x, c->key_starts ? 0 : s->index, kv_head, s->first_key + first_key, 0);
+    value[ATTENTION_LDKS + t] = x->step[2], value[ATTENTION_KS_PAGE + t] = x->step[0];
+  }
+  if (p->block_rows) {
+    const tg_kit_tensor *x = &r->of[OF_BLOCKS];
+    operand[ATTENTION_BLOCKS] = element(x, s->index, q_head, 0, 0);
+    value[ATTENTION_BLOCKS_M] = x->extent[2], value[ATTENTION_BLOCKS_N] = x->extent[3];
+    value[ATTENTION_BLOCKS_Q] = x->step[2], value[ATTENTION_BLOCKS_K] = x->step[3];
+  }
+  operand[ATTENTION_PHILOX] = (void *)(uintptr_t)r->philox;
+  value[ATTENTION_STREAM] = s->index * r->a->heads + q_head;
+}
+
 void tg_attention_gather(const work *r, const sequence *s, int64_t head, int64_t block, int64_t part, void **operand,
                          int64_t *value) {
   const tg_attention *a = r->a;
@@ -45,12 +77,6 @@ void tg_attention_gather(const work *r, const sequence *s, int64_t head, int64_t
     operand[t] = element(&r->of[t], 0, kv_head, 0, 0);
     value[ATTENTION_K_PAGE + t - OF_K] = step[0];
   }
-  if (p->page) {
-    operand[ATTENTION_TABLE] = (void *)(uintptr_t)(c->page_table + s->index * r->table_step + first_key / p->page);
-    value[ATTENTION_PAGES] = c->pages, value[ATTENTION_PAGE_AT] = first_key % p->page;
-    value[ATTENTION_TABLE_N] =
-        larger(1, tg_attention_rounded_up(value[ATTENTION_PAGE_AT] + value[ATTENTION_KEYS], p->page));
-  }
   int64_t stands = a->causal == TG_CAUSAL_BOTTOM_RIGHT ? s->skipped + s->keys - s->queries : 0;
   value[ATTENTION_AT] = stands + first_query - first_key;
   value[ATTENTION_WINDOW] = a->window;
@@ -62,23 +88,7 @@ void tg_attention_gather(const work *r, const sequence *s, int64_t head, int64_t
   value[ATTENTION_BATCH] = s->index, value[ATTENTION_HEAD] = q_head;
   operand[ATTENTION_SCALE] = (void *)(uintptr_t)&a->scale, operand[ATTENTION_CAP] = (void *)(uintptr_t)&a->cap;
   operand[ATTENTION_SLOPE] = (void *)(uintptr_t)(c->slopes ? c->slopes + q_head : NULL);
-  operand[ATTENTION_SINK] = (void *)(uintptr_t)(c->sinks ? c->sinks + q_head : NULL);
-  value[ATTENTION_SINK_STEP] = s->heads_are_rows;
-  for (uint32_t t = 0; t < 2 && p->kv_bits; t++) {
-    const tg_kit_tensor *x = &r->of[OF_K_SCALE + t];
-    operand[ATTENTION_K_SCALE + t] =
-        p->page ? element(x, 0, kv_head, 0, 0)
-                : element(x, c->key_starts ? 0 : s->index, kv_head, s->first_key + first_key, 0);
-    value[ATTENTION_LDKS + t] = x->step[2], value[ATTENTION_KS_PAGE + t] = x->step[0];
-  }
-  if (p->block_rows) {
-    const tg_kit_tensor *x = &r->of[OF_BLOCKS];
-    operand[ATTENTION_BLOCKS] = element(x, s->index, q_head, 0, 0);
-    value[ATTENTION_BLOCKS_M] = x->extent[2], value[ATTENTION_BLOCKS_N] = x->extent[3];
-    value[ATTENTION_BLOCKS_Q] = x->step[2], value[ATTENTION_BLOCKS_K] = x->step[3];
-  }
-  operand[ATTENTION_PHILOX] = (void *)(uintptr_t)r->philox;
-  value[ATTENTION_STREAM] = s->index * a->heads + q_head;
+  gather_variants(r, s, kv_head, q_head, first_key, operand, value);
   for (uint32_t i = 0; i <= p->arguments_n; i++) {
     const tg_kit_tensor *x = &r->of[OF_MASK + i];
     if (!i && !p->mask) continue;

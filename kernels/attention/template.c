@@ -48,7 +48,7 @@ static const char *value_of(tg_builder *tg_b_, const source *s, const char *key,
   const char *at = place_of(tg_b_, s, key);
   long long half = s->half, group = s->group;
   if (!s->bits) return tg_attention_f32(tg_b_, s->type, text("%s[%s, %s]", s->name, at, x));
-  const char *nth = s->bits == 4 ? text("%s/%lld %% %lld", x, group / 2, half / (group / 2)) : text("%s/%lld", x, group),
+  const char *nth = s->bits == 4 ? text("%s/%lld %% %lld", x, group / 2, 2 * half / group) : text("%s/%lld", x, group),
              *scale = text("%c_scale[%s, %s]", *s->name - 'A' + 'a', at, nth),
              *whole = text("%s[%s, %s]", s->name, at, x);
   if (s->bits == 4)

@@ -254,7 +254,8 @@ void attention_case_gradients(attention_case *c) {
 
 void attention_case_close(attention_case *c) {
   void *const all[] = {c->q,        c->k,    c->v,      c->o,   c->slopes,    c->sinks, c->pages,
-                       c->integers, c->scales, c->blocks,   c->document, c->want, c->result, c->d_o, c->gradients, c->lse};
+                       c->integers, c->scales, c->blocks, c->document, c->want, c->result, c->d_o, c->gradients,
+                       c->lse};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
   *c = (attention_case){0};
 }
