@@ -113,6 +113,24 @@ static uint32_t room_of(const tg_target *t) {
   return t->async_copy ? t->vector_registers : t->vector_registers - t->vector_registers / 4;
 }
 
+/* LOCAL memory: blocks of K and V, in a ring of two where copies are asynchronous; rows are padded by 16 bytes at most.
+ * Where copies are not, weights may go through it too. */
+static bool has_local(const attention *t) {
+  enum { PAD = 8, RING = 2 };
+  const tg_target *target = t->n->l->target;
+  int64_t rows = extent_of(t->score.rows), keys = extent_of(t->score.columns), head = extent_of(t->score.sum),
+          out = extent_of(t->result.columns);
+  int64_t blocks = keys * (head + PAD) + out * (keys + PAD);
+  return (uint64_t)(2 * (target->async_copy ? RING * blocks : blocks + rows * (keys + PAD))) <= target->local_bytes;
+}
+
+/* LLVM's order of loads and products without a ring, of over 64 keys at once, takes several times the registers of the
+ * tiles (gfx90a: some thousand bytes of scratch for 128). */
+static bool few_keys(const attention *t) {
+  enum { MOST_KEYS = 64 };
+  return t->n->l->target->async_copy || extent_of(t->score.columns) <= MOST_KEYS;
+}
+
 static bool fits(const attention *t, const tg_matrix_row *r) {
   const tg_target *target = t->n->l->target;
   const product *s = &t->score, *o = &t->result;
@@ -125,6 +143,7 @@ static bool fits(const attention *t, const tg_matrix_row *r) {
           out = extent_of(o->columns);
   if (extent_of(o->rows) != rows || extent_of(o->sum) != keys || rows < 1 || keys < 1 || head < 1 || out < 1)
     return false;
+  if (!has_local(t) || !few_keys(t)) return false;
   if (rows % r->m || keys % r->n || keys % r->k || head % r->k || out % r->n) return false;
   return rows / r->m * target->lanes <= target->max_threads && registers_of(t, r->m) <= room_of(target);
 }
