@@ -146,6 +146,11 @@ typedef struct tg_attention_desc {      /* zero means default; fields are only e
   uint8_t kv_scale;                     /* tg_type of the scales: f32, f16 or bf16. 0: f32 */
   uint8_t block_per;                    /* TG_PER_BATCH, TG_PER_HEAD: it has blocks for each of these. 0: for all */
   int32_t kv_group;                     /* a divisor of head and value_head; 0: a key of a head has one scale */
+  /* so many elements of each head of Q and K, an even number, are turned by the angle of their position (Su et al.
+   * 2021) where they are loaded: K in memory is not. Pairs (a, b) become (a cos - b sin, b cos + a sin). Key j has the
+   * position j, query i has i + keys - queries, or i with TG_CAUSAL_TOP_LEFT. 0: none */
+  int32_t rotary;
+  uint8_t rotary_neighbours;            /* 1: pairs are elements 2 n and 2 n + 1; 0: n and n + rotary / 2 */
 } tg_attention_desc;
 
 typedef struct tg_attention_call {      /* zero means default; fields are only ever appended */
@@ -207,6 +212,9 @@ typedef struct tg_attention_call {      /* zero means default; fields are only e
   /* of kv_bits: [batch][kv_heads][keys][head / kv_group] and likewise value_head, packed or in pages as K and V are */
   const void *k_scale, *v_scale;
   int64_t k_scale_strides[3], v_scale_strides[3];
+  /* of rotary: rows of rotary / 2 numbers, a row for each of `positions`, as many as keys and queries have at least */
+  const float *cos, *sin;
+  int64_t positions;
   uint32_t offset;                      /* the number of the call, of those that share a seed */
 } tg_attention_call;
 

@@ -266,7 +266,7 @@ static void refuse(const tg_wrapper *w, const tg_attention *a, const char *name)
       {q->mask, "a mask"},    {q->arguments_n, "arguments"}, {a->lists, "mask_mod or a mask of blocks"},
       {q->sinks, "sinks"},    {q->page, "pages"},            {q->block_rows, "a mask of blocks"},
       {a->append, "append"},  {q->dropout, "dropout"},
-      {q->kv_bits, "K and V in integers"}};
+      {q->kv_bits, "K and V in integers"}, {q->rotary, "rotary"}};
   const char *what = NULL;
   for (uint32_t i = TG_COUNT(none); i-- > 0;)
     if (none[i].is) what = none[i].what;

@@ -8,7 +8,7 @@ static const char *const operands[ATTENTION_OPERANDS] = {
     "Q",      "K",     "V",         "O",         "scale",    "cap",    "slope", "lse",         "part_m",
     "part_l", "other", "other_lse", "full_list", "cut_list", "states", "mask",  NAMES_8("arg"),
     "dO",     "dQ",    "dK",        "dV",        "change", "sink", "k_scale", "v_scale",
-    "block_mask", "philox", "page_table"};
+    "block_mask", "cos_of", "sin_of", "philox", "page_table"};
 static const char *const values[ATTENTION_VALUES] = {
     "M",      "N",      "ldq",    "ldk",    "ldv",    "ldo",    "at",     "window", "query0", "key0",   "batch",
     "head",   "full_n", "cut_n",  "parts",  "mask_q", "mask_k", "arg0_q", "arg0_k", "arg1_q", "arg1_k", "arg2_q",
@@ -16,7 +16,7 @@ static const char *const values[ATTENTION_VALUES] = {
     "B",      "H",      "q_b",    "q_h",    "k_b",    "k_h",    "v_b",    "v_h",    "o_b",    "o_h",
     "lddo",   "lddq",   "lddk",   "lddv",
     "sink_step", "ldks", "ldvs", "ks_page", "vs_page",
-    "blocks_m", "blocks_n", "blocks_q", "blocks_k", "sequence_head",
+    "blocks_m", "blocks_n", "blocks_q", "blocks_k", "positions", "turn_q", "turn_step", "turn_k", "sequence_head",
     "pages", "page_at", "table_n", "k_page", "v_page"};
 const tg_kit_names tg_attention_names = {operands, values, ATTENTION_OPERANDS, ATTENTION_VALUES};
 
@@ -28,6 +28,7 @@ static bool has_value_of_variant(const tg_attention_problem *p, uint32_t v) {
   if (v >= ATTENTION_LDKS && v <= ATTENTION_VS_PAGE)
     return p->kv_bits && (p->page || v <= ATTENTION_LDVS);
   if (v >= ATTENTION_BLOCKS_M && v <= ATTENTION_BLOCKS_K) return p->block_rows;
+  if (v >= ATTENTION_POSITIONS && v <= ATTENTION_TURN_K) return p->rotary;
   if (v == ATTENTION_STREAM) return p->dropout;
   if (v == ATTENTION_SINK_STEP) return p->sinks && !p->partial && !p->backward;
   return false;
@@ -77,7 +78,8 @@ uint32_t tg_attention_bind(const tg_attention_problem *p, const tg_kernel_def *s
     else if (v == ATTENTION_STREAM) x.hi = UINT32_MAX;
     else if (v == ATTENTION_BLOCKS_M || v == ATTENTION_BLOCKS_N) x.lo = 1;
     else if (v == ATTENTION_BLOCKS_Q || v == ATTENTION_BLOCKS_K) x.hi = most_step;
-    else if (v == ATTENTION_PAGES || v == ATTENTION_TABLE_N) x.lo = 1;
+    else if (v == ATTENTION_TURN_STEP) x.hi = 1;
+    else if (v == ATTENTION_POSITIONS || v == ATTENTION_PAGES || v == ATTENTION_TABLE_N) x.lo = 1;
     else if (v == ATTENTION_PAGE_AT) x.hi = p->page - 1;
     else if (v >= ATTENTION_K_PAGE) x.hi = most_step;
     else if (v >= ATTENTION_LDDO) x.lo = 1, x.hi = most_step;
@@ -156,6 +158,23 @@ const char *tg_attention_seen(tg_builder *tg_b_, const tg_attention_problem *p, 
                "min((key0 + min(%s, N - 1))/%lld, blocks_n - 1)]",
                all, (long long)p->block_rows, key, (long long)p->block_keys);
   return p->mask_mod ? text("%s & %s", all, call_mod(tg_b_, p, "mask_mod", "", key)) : all;
+}
+
+/* ---- rotary embedding ---- */
+
+const char *tg_attention_partner(tg_builder *tg_b_, const tg_attention_problem *p, const char *x) {
+  if (p->neighbours) return text("min(%s + 1 - %s %% 2*2, D - 1)", x, x);
+  return text("(%s + %lld) %% %lld", x, (long long)p->rotary / 2, (long long)p->rotary);
+}
+
+const char *tg_attention_turned(tg_builder *tg_b_, const tg_attention_problem *p, const char *x, const char *own,
+                                const char *other, const char *position) {
+  long long all = p->rotary, half = all / 2;
+  const char *pair = p->neighbours ? text("min(%s/2, %lld)", x, half - 1) : text("%s %% %lld", x, half),
+             *first = p->neighbours ? text("%s %% 2 == 0", x) : text("%s < %lld", x, half),
+             *turned = text("(%s * cos_of[%s, %s] + where(%s, -1.0f, 1.0f) * %s * sin_of[%s, %s])", own, position, pair,
+                            first, other, position, pair);
+  return all < p->head ? text("where(%s < %lld, %s, %s)", x, all, turned, own) : turned;
 }
 
 /* ---- dropout ---- */
@@ -250,6 +269,10 @@ void tg_attention_declare(tg_builder *tg_b_, const tg_attention_problem *p) {
   declare_tensor(tg_b_, p, "in", 'V', p->v, "N", "E");
   if (p->page) tg_in(page_table, i32 in 0..pages - 1, [table_n]);
   if (p->kv_bits) declare_scales(tg_b_, p);
+  if (p->rotary) {
+    tg_kit_declare(tg_b_, "in", "cos_of, f32, [positions, %lld]", (long long)p->rotary / 2);
+    tg_kit_declare(tg_b_, "in", "sin_of, f32, [positions, %lld]", (long long)p->rotary / 2);
+  }
   if (p->dropout) tg_in(philox, u32, [3]);
   tg_in(scale, f32, []);
   if (p->cap) tg_in(cap, f32, []);

@@ -19,6 +19,10 @@ void tg_attention_declare(tg_builder *b, const tg_attention_problem *p);
 void tg_attention_declare_masks(tg_builder *b, const tg_attention_problem *p);
 /* The score to the base 2 of a row and a key, from the sum of products. */
 const char *tg_attention_score(tg_builder *b, const tg_attention_problem *p, const char *sum, const char *key);
+/* Of rotary embedding: the element that x is turned with, and the value of x from its own and that one's. */
+const char *tg_attention_partner(tg_builder *b, const tg_attention_problem *p, const char *x);
+const char *tg_attention_turned(tg_builder *b, const tg_attention_problem *p, const char *x, const char *own,
+                                const char *other, const char *position);
 /* The sink of a row, to the base 2. */
 const char *tg_attention_sink(tg_builder *b, const tg_attention_problem *p, const char *row);
 /* Of dropout, for keys dg*8 .. dg*8 + 7 of block kb: to[key, row] *= 0, or 2^16 / (2^16 - dropout) where the weight is
@@ -45,6 +49,7 @@ typedef struct tg_attention_source {
   int64_t page, group, half;
   uint8_t bits;
   tg_type scale;
+  const tg_attention_problem *turned;     /* not NULL: by rotary embedding */
 } tg_attention_source;
 /* Where element x of the bodies stands in rows of Q and O, of `width` elements. */
 const char *tg_attention_nth(tg_builder *b, const tg_attention_problem *p, const char *x, const char *width);

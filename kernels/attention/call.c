@@ -148,6 +148,28 @@ static tg_status read_mask(tg_attention_work *w, uint32_t a, const void *p, cons
   return s == TG_OK ? tg_kit_place(context, call_name, x, p) : s;
 }
 
+/* A row for each position that a query or a key has. */
+static tg_status read_angles(tg_attention_work *w) {
+  const tg_attention_call *c = w->call;
+  tg_context *context = w->a->plan.context;
+  int64_t half = w->a->problem.rotary / 2, top_left = w->a->causal == TG_CAUSAL_TOP_LEFT, needed = w->keys;
+  if (!half) return TG_OK;
+  for (int64_t b = 0; b < w->batch; b++) {
+    int64_t queries = c->query_starts ? c->query_starts[b + 1] - c->query_starts[b] : w->queries;
+    if (top_left) needed = tg_attention_larger(needed, queries);
+    if (!top_left && queries > keys_of(w, b))
+      return wrong(w->a, "tg_attention_call: sequence %lld has %lld queries at the end of %lld keys",
+                   (long long)b, (long long)queries, (long long)keys_of(w, b));
+  }
+  if (c->positions < needed || c->positions > (int64_t)1 << 31)
+    return wrong(w->a, "tg_attention_call.positions = %lld, and %lld are needed", (long long)c->positions,
+                 (long long)needed);
+  w->of[OF_COS] = tg_kit_vector("cos", c->positions * half, sizeof(float));
+  w->of[OF_SIN] = tg_kit_vector("sin", c->positions * half, sizeof(float));
+  tg_status s = tg_kit_place(context, call_name, &w->of[OF_COS], c->cos);
+  return s == TG_OK ? tg_kit_place(context, call_name, &w->of[OF_SIN], c->sin) : s;
+}
+
 static tg_status read_blocks(tg_attention_work *w) {
   const tg_attention_problem *q = &w->a->problem;
   const int64_t *given = w->call->block_mask_strides;
@@ -198,6 +220,9 @@ static tg_status refuse_unread(const tg_attention_work *w) {
                     "tg_attention_desc.append = 1");
   if (!a->problem.dropout && (c->seed || c->offset))
     return wrong(a, "tg_attention_call.seed or offset is given, and the plan has none: tg_attention_desc.dropout");
+  if (!a->problem.rotary && (c->cos || c->sin || c->positions))
+    return wrong(a, "tg_attention_call.cos, sin or positions is given, and the plan has none: "
+                    "tg_attention_desc.rotary");
   if (!a->problem.kv_bits && (c->k_scale || c->v_scale))
     return wrong(a, "tg_attention_call.k_scale or v_scale is given, and the plan has none: tg_attention_desc.kv_bits");
   if (!a->problem.page && (c->page_table || c->pages))
@@ -270,6 +295,7 @@ bool tg_attention_has_tensor(const tg_attention *a, uint32_t t) {
   if (t >= OF_K_NEW) return a->append;
   return t < OF_DO || (t == OF_SINKS    ? q->sinks
                        : t == OF_BLOCKS ? q->block_rows
+                       : t == OF_COS || t == OF_SIN ? q->rotary != 0
                        : t <= OF_V_SCALE && t >= OF_K_SCALE ? q->kv_bits
                                         : q->backward);
 }
@@ -296,6 +322,7 @@ tg_status tg_attention_read_operands(tg_attention_work *w) {
   tg_status s = refuse_unread(w);
   if (s == TG_OK) s = read_tensors(w);
   if (s == TG_OK) s = read_table(w);
+  if (s == TG_OK) s = read_angles(w);
   if (s != TG_OK) return s;
   /* the rows of O do not overlap, so their number is far below 2^62 */
   int64_t rows = a->heads * (c->query_starts ? w->total : w->batch * w->queries);

@@ -22,6 +22,8 @@ enum {
   OF_SINKS,
   OF_K_SCALE,                           /* of K and V in integers */
   OF_V_SCALE,
+  OF_COS,                               /* of rotary embedding */
+  OF_SIN,
   OF_BLOCKS,                            /* a mask of blocks */
   OF_K_NEW,                             /* K and V that are appended */
   OF_V_NEW,

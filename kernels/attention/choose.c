@@ -37,9 +37,10 @@ static int64_t groups_for(int64_t n, int64_t most, int64_t of) {
 
 /* Lanes of the decode words: the largest power of two up to vl that divides both sizes of heads. */
 static int64_t head_lanes(const tg_attention_problem *p, int64_t vl) {
+  if (p->neighbours) return 1;
   int64_t parts = p->kv_bits == 4 ? 2 : 1;   /* low and high halves of bytes; a vector has one scale */
   while (p->head / parts % vl || p->value_head / parts % vl ||
-         (p->kv_bits && (p->k_group / parts % vl || p->v_group / parts % vl)))
+         (p->rotary / 2 % vl) || (p->kv_bits && (p->k_group / parts % vl || p->v_group / parts % vl)))
     vl /= 2;
   return vl;
 }

@@ -136,6 +136,10 @@ static tg_status read_cache(planning *p) {
                      (d->kv_bits == 4 && (q->k_group % 2 || q->v_group % 2))))
     return wrong(p, "tg_attention_desc.kv_group: %d elements of heads of %lld and %lld are no whole groups%s",
                  d->kv_group, (long long)q->head, (long long)q->value_head, d->kv_bits == 4 ? " of whole bytes" : "");
+  if (d->rotary < 0 || d->rotary % 2 || d->rotary > d->head || d->rotary_neighbours > 1)
+    return wrong(p, "tg_attention_desc.rotary: %d is no even number within the head of %d (rotary_neighbours: %u)",
+                 d->rotary, d->head, d->rotary_neighbours);
+  q->rotary = d->rotary, q->neighbours = d->rotary && d->rotary_neighbours;
   if (d->block_rows < 0 || d->block_keys < 0 || !d->block_rows != !d->block_keys)
     return wrong(p, "tg_attention_desc.block_rows: %d and block_keys: %d are no size of a block", d->block_rows,
                  d->block_keys);

@@ -25,8 +25,8 @@ void *tg_attention_element(const tg_kit_tensor *x, int64_t i0, int64_t i1, int64
 }
 
 /* What only some plans have: pages, sinks, scales of integers, a mask of blocks, numbers of dropout. */
-static void gather_variants(const work *r, const sequence *s, int64_t kv_head, int64_t q_head, int64_t first_key,
-                            void **operand, int64_t *value) {
+static void gather_variants(const work *r, const sequence *s, int64_t kv_head, int64_t q_head, int64_t first_query,
+                            int64_t first_key, void **operand, int64_t *value) {
   const tg_attention_problem *p = &r->a->problem;
   const tg_attention_call *c = r->call;
   if (p->page && c->page_table) {
@@ -51,6 +51,13 @@ static void gather_variants(const work *r, const sequence *s, int64_t kv_head, i
     operand[ATTENTION_BLOCKS] = element(x, s->index, q_head, 0, 0);
     value[ATTENTION_BLOCKS_M] = x->extent[2], value[ATTENTION_BLOCKS_N] = x->extent[3];
     value[ATTENTION_BLOCKS_Q] = x->step[2], value[ATTENTION_BLOCKS_K] = x->step[3];
+  }
+  if (p->rotary) {
+    bool top_left = r->a->causal == TG_CAUSAL_TOP_LEFT;
+    operand[ATTENTION_COS] = (void *)(uintptr_t)c->cos, operand[ATTENTION_SIN] = (void *)(uintptr_t)c->sin;
+    value[ATTENTION_POSITIONS] = larger(1, c->positions), value[ATTENTION_TURN_K] = first_key;
+    value[ATTENTION_TURN_Q] = (top_left ? 0 : s->skipped + s->keys - s->queries) + first_query;
+    value[ATTENTION_TURN_STEP] = !s->heads_are_rows;
   }
   operand[ATTENTION_PHILOX] = (void *)(uintptr_t)r->philox;
   value[ATTENTION_STREAM] = s->index * r->a->heads + q_head;
@@ -88,7 +95,7 @@ void tg_attention_gather(const work *r, const sequence *s, int64_t head, int64_t
   value[ATTENTION_BATCH] = s->index, value[ATTENTION_HEAD] = q_head;
   operand[ATTENTION_SCALE] = (void *)(uintptr_t)&a->scale, operand[ATTENTION_CAP] = (void *)(uintptr_t)&a->cap;
   operand[ATTENTION_SLOPE] = (void *)(uintptr_t)(c->slopes ? c->slopes + q_head : NULL);
-  gather_variants(r, s, kv_head, q_head, first_key, operand, value);
+  gather_variants(r, s, kv_head, q_head, first_query, first_key, operand, value);
   for (uint32_t i = 0; i <= p->arguments_n; i++) {
     const tg_kit_tensor *x = &r->of[OF_MASK + i];
     if (!i && !p->mask) continue;
@@ -413,7 +420,7 @@ static uint32_t find_accesses(const work *r, size_t blocks, tg_program_access *o
 tg_status tg_attention_put_sized(tg_program *program, const tg_attention *a, const tg_attention_call *given,
                                  size_t call_bytes) {
 #define AT(field) (uint16_t)offsetof(tg_attention_call, field)
-  enum { FIXED = 14, POINTERS = FIXED + TG_ATTENTION_ARGS };
+  enum { FIXED = 16, POINTERS = FIXED + TG_ATTENTION_ARGS };
   tg_attention_call c, copy;
   tg_program_access accesses[TENSORS + 1];
   work r;
@@ -440,7 +447,7 @@ tg_status tg_attention_put_sized(tg_program *program, const tg_attention *a, con
   c.exec = NULL;
   uint16_t pointers[POINTERS] = {AT(q), AT(k), AT(v), AT(o), AT(lse), AT(slopes), AT(sinks),
                                  AT(k_new), AT(v_new), AT(mask), AT(blocks), AT(block_mask),
-                                 AT(k_scale), AT(v_scale)};
+                                 AT(k_scale), AT(v_scale), AT(cos), AT(sin)};
   for (uint32_t i = 0; i < TG_ATTENTION_ARGS; i++) pointers[FIXED + i] = (uint16_t)(AT(arg) + i * sizeof c.arg[0]);
   size_t starts = (size_t)(r.batch + 1) * sizeof(int32_t);
   const struct tg_program_copy copies[] = {{AT(query_starts), c.query_starts, starts},

@@ -12,7 +12,7 @@ typedef tg_attention_tiles tiles;
 #define divide tg_attention_divide
 
 source tg_attention_source_of(const tg_attention_problem *p, char name, bool lanes) {
-  bool k = name == 'K', copied = !lanes && ((k ? p->k : p->v) != TG_F32 || p->page);
+  bool k = name == 'K', copied = !lanes && ((k ? p->k : p->v) != TG_F32 || p->page || (k && p->rotary));
   return (source){.name = k ? "K" : "V",
                   .copy = !copied ? NULL : k ? "K_block" : "V_block",
                   .type = k ? p->k : p->v,
@@ -21,7 +21,8 @@ source tg_attention_source_of(const tg_attention_problem *p, char name, bool lan
                   .group = k ? p->k_group : p->v_group,
                   .half = (k ? p->head : p->value_head) / 2,
                   .bits = p->kv_bits,
-                  .scale = p->kv_scale};
+                  .scale = p->kv_scale,
+                  .turned = k && p->rotary ? p : NULL};
 }
 
 void tg_attention_copy_words(tg_builder *tg_b_, const tg_attention_problem *p) {
@@ -56,10 +57,17 @@ static const char *value_of(tg_builder *tg_b_, const source *s, const char *key,
   return text("(%s * f32(%s))", tg_attention_f32(tg_b_, s->scale, scale), whole);
 }
 
+static const char *turned_value_of(tg_builder *tg_b_, const source *s, const char *key, const char *x) {
+  const char *own = value_of(tg_b_, s, key, x);
+  if (!s->turned) return own;
+  const char *other = value_of(tg_b_, s, key, tg_attention_partner(tg_b_, s->turned, x));
+  return tg_attention_turned(tg_b_, s->turned, x, own, other, text("min(turn_k + %s, positions - 1)", key));
+}
+
 const char *tg_attention_read_key(tg_builder *tg_b_, const source *s, const char *at, const char *x, bool cut) {
   if (s->copy) return text("%s[%s, %s]", s->copy, at, x);
   const char *key = text(cut ? "min(kb*BK + %s, N - 1)" : "kb*BK + %s", at);
-  return value_of(tg_b_, s, key, x);
+  return turned_value_of(tg_b_, s, key, x);
 }
 
 void tg_attention_copy_block(tg_builder *tg_b_, const source *s, const char *x, const char *width) {
@@ -67,7 +75,7 @@ void tg_attention_copy_block(tg_builder *tg_b_, const source *s, const char *x, 
   tg_kit_declare(tg_b_, "define_local", "%s, f32, [BK, %s]", s->copy, width);
   TG_KIT_RANGE(key, text("%s_key, BK", s->copy)) TG_KIT_RANGE(x, text("%s, %s", x, width))
     say("%s[%s_key, %s] = %s", s->copy, s->copy, x,
-        value_of(tg_b_, s, text("min(kb*BK + %s_key, N - 1)", s->copy), x));
+        turned_value_of(tg_b_, s, text("min(kb*BK + %s_key, N - 1)", s->copy), x));
 }
 
 /* Each bound is a quotient of its own, so that the proof of the accesses finds what it needs in the extents. */
@@ -248,9 +256,14 @@ static void body(tg_builder *tg_b_, const tg_attention_problem *p, bool lanes) {
         tg(l[g,i] = 0);
       }
     }
-    tg_range(e, D) tg_range(i, BQ)
-        say("q[g,e,i] = scale * %s",
-            tg_attention_f32(tg_b_, p->q, text("(Q[g*BQ + i, %s] else 0)", tg_attention_nth(tg_b_, p, "e", "D"))));
+    const char *at = tg_attention_nth(tg_b_, p, "e", "D"),
+               *q = tg_attention_f32(tg_b_, p->q, text("(Q[g*BQ + i, %s] else 0)", at));
+    if (p->rotary) {
+      const char *other = text("(Q[g*BQ + i, %s] else 0)", tg_attention_partner(tg_b_, p, "e"));
+      q = tg_attention_turned(tg_b_, p, "e", q, tg_attention_f32(tg_b_, p->q, other),
+                              "min(turn_q + (g*BQ + i)*turn_step, positions - 1)");
+    }
+    tg_range(e, D) tg_range(i, BQ) say("q[g,e,i] = scale * %s", q);
     tg_range(y, E) tg_range(i, BQ) tg(o[g,y,i] = 0);
   }
   tg_attention_blocks_of_keys(tg_b_, p, block, &k, &v);
@@ -315,7 +328,7 @@ TG_KERNEL(attention_decode, ) {
   tg_kit_word(tg_b_, "lane wl");
   static const char *const ends[] = {"e", "y", "f"};
   for (uint32_t i = 0; i < TG_COUNT(ends); i++) {
-    if (p->kv_bits == 4 && i != 1) continue;   /* every other element of Q and O */
+    if ((p->kv_bits == 4 && i != 1) || (p->rotary && !i)) continue;   /* every other element of Q and O */
     tg_kit_word(tg_b_, "split %s DL as %sa %sl", ends[i], ends[i], ends[i]);
     tg_kit_word(tg_b_, "lane %sl", ends[i]);
   }

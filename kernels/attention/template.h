@@ -26,6 +26,8 @@ typedef struct tg_attention_problem {
   uint8_t kv_bits;
   tg_type kv_scale;
   int64_t k_group, v_group;
+  int64_t rotary;                /* elements of Q and K that are turned by the angles of their positions; 0: none */
+  bool neighbours;               /* pairs are neighbours; else halves of those elements */
   int64_t block_rows, block_keys;   /* of a mask of blocks: rows and keys that an element stands for; 0: none */
   uint32_t dropout;              /* of 2^16 weights so many are left out; 0: none */
   tg_type mask;                  /* added to the scores, or (TG_BOOL) a condition; TG_VOID: none */
@@ -73,6 +75,8 @@ enum {
   ATTENTION_K_SCALE,             /* of integers */
   ATTENTION_V_SCALE,
   ATTENTION_BLOCKS,              /* a mask of blocks, from the first row of blocks of the sequence and head on */
+  ATTENTION_COS,                 /* of rotary embedding: rows are positions */
+  ATTENTION_SIN,
   ATTENTION_PHILOX,              /* of dropout: seed, low and high half, and offset */
   ATTENTION_TABLE,               /* the pages of the sequence, from that of key 0 on */
   ATTENTION_OPERANDS
@@ -112,6 +116,10 @@ enum {
   ATTENTION_BLOCKS_N,
   ATTENTION_BLOCKS_Q,
   ATTENTION_BLOCKS_K,
+  ATTENTION_POSITIONS,           /* rows of these; position of row 0, from one row to the next, and of key 0 */
+  ATTENTION_TURN_Q,
+  ATTENTION_TURN_STEP,
+  ATTENTION_TURN_K,
   ATTENTION_STREAM,              /* of dropout: which head of which sequence */
   ATTENTION_PAGES,               /* of a table: pages that there are; where key 0 stands in its page */
   ATTENTION_PAGE_AT,

@@ -2,9 +2,11 @@
  * Which fields of a descriptor are not combined, and why. */
 #include "attention/plan.h"
 
-typedef enum field { BACKWARD, DEVICE, SCORE_MOD, SINKS, PAGE_SIZE, APPEND, DROPOUT, BLOCK_ROWS, KV_BITS } field;
+typedef enum field {
+  BACKWARD, DEVICE, SCORE_MOD, SINKS, PAGE_SIZE, APPEND, DROPOUT, BLOCK_ROWS, KV_BITS, ROTARY
+} field;
 static const char *const names[] = {"backward", "device", "score_mod", "sinks", "page_size", "append", "dropout",
-                                    "block_rows", "kv_bits"};
+                                    "block_rows", "kv_bits", "rotary"};
 
 static bool has(const tg_attention_desc *d, field f) {
   switch (f) {
@@ -14,6 +16,7 @@ static bool has(const tg_attention_desc *d, field f) {
   case SINKS: return d->sinks;
   case PAGE_SIZE: return d->page_size;
   case APPEND: return d->append;
+  case ROTARY: return d->rotary;
   case KV_BITS: return d->kv_bits;
   case BLOCK_ROWS: return d->block_rows;
   case DROPOUT: return d->dropout > 0;
@@ -26,6 +29,9 @@ static const struct { field one, other; const char *why; } apart[] = {
     {BACKWARD, DEVICE, "gradients are computed on the host's CPU, not on a device"},
     {BACKWARD, PAGE_SIZE, "gradients are of K and V that lie side by side, not of pages"},
     {BACKWARD, APPEND, "the forward run has written K and V already"},
+    {BACKWARD, ROTARY, "gradients are of Q and K that are turned already"},
+    {ROTARY, KV_BITS, "K in integers is turned before it is rounded"},
+    {DEVICE, ROTARY, "Q and K are turned by plans of the host's CPU"},
     {BACKWARD, KV_BITS, "gradients are of K and V in floats"},
     {APPEND, KV_BITS, "K and V are appended as they are, not rounded to integers"},
     {DEVICE, KV_BITS, "K and V in integers are for plans of the host's CPU"},

@@ -22,6 +22,8 @@ typedef struct attended {
   int64_t table_step, pages;
   double *k_scale, *v_scale;               /* of integers: [heads][all tokens][groups] */
   int64_t k_groups, v_groups;
+  float *cos, *sin;                        /* of rotary embedding: [positions][rotary / 2] */
+  int64_t positions;
   int64_t blocks_n;
   uint8_t *blocks;                         /* a mask of blocks, dense */
   uint64_t seed;                           /* of dropout */

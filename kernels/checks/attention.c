@@ -7,7 +7,7 @@
 #include "checks/attended.h"
 
 enum {
-  Q, K, V, O, LSE, SLOPES, SINKS, K_NEW, V_NEW, BLOCKS, K_SCALE, V_SCALE, ARGUMENT,
+  Q, K, V, O, LSE, SLOPES, SINKS, K_NEW, V_NEW, BLOCKS, K_SCALE, V_SCALE, COS, SIN, ARGUMENT,
   PLACES = ARGUMENT + 1 + TG_ATTENTION_ARGS
 };
 _Static_assert((int)PLACES <= (int)TG_PLACED_MOST, "more operands than places");
@@ -387,6 +387,12 @@ static void place_variants(tg_attention_checks *g, const attended *p, tg_attenti
     size_t all = (size_t)d->heads * sizeof(float);
     call->sinks = memcpy(tg_place_operand(&g->at, &g->env, SINKS, "sinks", all, w->front), p->sinks, all);
   }
+  for (uint32_t i = 0; i < 2 && d->rotary; i++) {
+    size_t all = (size_t)(p->positions * d->rotary / 2) * sizeof(float);
+    char *at = tg_place_operand(&g->at, &g->env, COS + i, i ? "sin" : "cos", all, w->front);
+    if (all) memcpy(at, i ? p->sin : p->cos, all);
+    *(i ? &call->sin : &call->cos) = (const float *)(const void *)at, call->positions = p->positions;
+  }
   if (d->block_rows) {
     char *at = tg_place_operand(&g->at, &g->env, BLOCKS, "block_mask", (size_t)p->blocks_n, w->front);
     if (p->blocks_n) memcpy(at, p->blocks, (size_t)p->blocks_n);
@@ -400,7 +406,7 @@ static void place_variants(tg_attention_checks *g, const attended *p, tg_attenti
     for (int64_t b = 0; b < w->batch; b++) n[b] = (int32_t)p->nk[b];
     call->key_lengths = n;
   }
-  if (d->append || d->page_size) call->keys = p->keys;
+  if (d->append || d->page_size || d->rotary) call->keys = p->keys;
 }
 
 static void check(void *arg) {
@@ -464,9 +470,9 @@ tg_status tg_attention_check_one(tg_attention_checks *g, tg_attention_candidate 
 /* ---- opening ---- */
 
 bool tg_attention_check_applies(const tg_attention_desc *d, tg_attention_kind kind) {
-  bool exact = d->base2 && d->scale && *d->scale == 1 && d->soft_cap == 0 && d->dropout == 0;
+  bool exact = d->base2 && d->scale && *d->scale == 1 && d->soft_cap == 0 && d->dropout == 0 && !d->rotary;
   if (d->kv_bits && d->alibi) exact = false;   /* its data have large integers */
-  if (d->kv_bits && kind == TG_ATTENTION_SPECIAL) return false;
+  if ((d->kv_bits || d->rotary) && kind == TG_ATTENTION_SPECIAL) return false;
   return kind < TG_ATTENTION_KINDS && (exact || kind >= TG_ATTENTION_RANDOM);
 }
 

@@ -47,9 +47,10 @@ static void draw_sizes(attended *p) {
   for (int64_t b = 0; b < n; b++) {
     p->nq[b] = packed ? within(p, p->d->queries, w->queries) : w->queries;
     p->room[b] = packed ? within(p, p->d->keys, w->keys) : w->keys;
-    if (p->d->append && p->room[b] < p->nq[b]) p->room[b] = p->nq[b] > p->d->keys.lo ? p->nq[b] : p->d->keys.lo;
+    bool behind = p->d->append || (p->d->rotary && p->d->causal != TG_CAUSAL_TOP_LEFT);   /* queries are keys */
+    if (behind && p->room[b] < p->nq[b]) p->room[b] = p->nq[b] > p->d->keys.lo ? p->nq[b] : p->d->keys.lo;
     p->nk[b] = !w->lengths ? p->room[b] : below(p, 5) ? below(p, p->room[b] + 1) : p->room[b];
-    if (p->d->append && p->nk[b] < p->nq[b]) p->nk[b] = p->nq[b];
+    if (behind && p->nk[b] < p->nq[b]) p->nk[b] = p->nq[b];
     if (w->lengths) p->key_lengths[b] = (int32_t)p->nk[b];
     p->q0[b] = p->total_q, p->k0[b] = p->total_k;
     if (packed) p->query_starts[b] = (int32_t)p->total_q, p->key_starts[b] = (int32_t)p->total_k;
@@ -280,6 +281,13 @@ void tg_attended_fill(attended *p) {
     if (p->which->kind == TG_ATTENTION_SPECIAL && below(p, 8) == 0) p->sinks[h] = -INFINITY;
   }
   p->seed = tg_draw(&p->state), p->offset = (uint32_t)tg_draw(&p->state);
+  p->positions = d->rotary ? (p->queries > p->keys ? p->queries : p->keys) + below(p, 3) : 0;
+  p->cos = tg_new(p->env, float, p->positions * d->rotary / 2);
+  p->sin = tg_new(p->env, float, p->positions * d->rotary / 2);
+  for (int64_t i = 0; i < p->positions * d->rotary / 2; i++) {
+    double angle = 6.3 * tg_draw_unit(&p->state, TG_F32);
+    p->cos[i] = (float)cos(angle), p->sin[i] = (float)sin(angle);
+  }
   draw_blocks(p);
   for (int64_t i = 0; is_exact(p) && i < d->kv_heads * p->total_k * p->k_groups; i++) p->k_scale[i] = 1;
   for (int64_t i = 0; is_exact(p) && i < d->kv_heads * p->total_k * p->v_groups; i++) p->v_scale[i] = 1;
@@ -303,6 +311,11 @@ static double product(const attended *p, const double *q, const double *k, doubl
   double x = 0, size = 0, cap = (double)p->d->soft_cap;
   for (int64_t c = 0; c < p->d->head; c++) x += q[c] * k[c], size += fabs(q[c] * k[c]);
   x *= p->scale;
+  if (away && p->d->rotary) {   /* what is turned has the errors of both elements of a pair */
+    double of_q = 0, of_k = 0;
+    for (int64_t c = 0; c < p->d->head; c++) of_q += q[c] * q[c], of_k += k[c] * k[c];
+    size += sqrt(of_q * of_k);
+  }
   if (away) *away = u * (2 * sqrt((double)p->d->head) + 16) * fabs(p->scale) * size;
   if (cap == 0) return x;
   x = cap * tanh(x / cap);
@@ -338,11 +351,28 @@ static void modify_scores(const attended *p, int64_t b, int64_t h, double *s, do
   }
 }
 
+/* A head of Q or K as it is in the product: n rows, from the position `first` on. */
+static const double *turned(const attended *p, const double *x, int64_t n, int64_t first) {
+  int64_t D = p->d->head, R = p->d->rotary, half = R / 2;
+  if (!R) return x;
+  double *out = tg_new(p->env, double, n * D);
+  memcpy(out, x, (size_t)(n * D) * sizeof *out);
+  for (int64_t i = 0; i < n; i++)
+    for (int64_t c = 0; c < half; c++) {
+      int64_t a = p->d->rotary_neighbours ? 2 * c : c, b = p->d->rotary_neighbours ? a + 1 : a + half;
+      double cosine = (double)p->cos[(first + i) * half + c], sine = (double)p->sin[(first + i) * half + c];
+      out[i * D + a] = x[i * D + a] * cosine - x[i * D + b] * sine;
+      out[i * D + b] = x[i * D + b] * cosine + x[i * D + a] * sine;
+    }
+  return out;
+}
+
 void tg_attended_scores(const attended *p, int64_t b, int64_t h, bool single, double *s, double *away) {
   const tg_attention_desc *d = p->d;
   int64_t n = p->nk[b], kv = h / (d->heads / d->kv_heads);
   const double *q = p->q + (h * p->total_q + p->q0[b]) * d->head, *k = p->k + (kv * p->total_k + p->k0[b]) * d->head;
   const uint8_t *seen = p->seen[b * d->heads + h];
+  q = turned(p, q, p->nq[b], d->causal == TG_CAUSAL_TOP_LEFT ? 0 : n - p->nq[b]), k = turned(p, k, n, 0);
   double base = single ? base_of(p) : 1;
   for (int64_t x = 0; x < p->nq[b] * n; x++) {
     const double *i = q + x / n * d->head, *j = k + x % n * d->head;

@@ -50,9 +50,10 @@ tg_status tg_attention_space_of(tg_context *c, const tg_attention_desc *d, int64
   tg_status s = tg_attention_lay_out(c, d, &out->plan);
   if (s != TG_OK) return s;
   const tg_attention *a = &out->plan;
-  if (a->problem.page || a->problem.dropout || a->problem.block_rows || a->problem.kv_bits)
+  if (a->problem.page || a->problem.dropout || a->problem.block_rows || a->problem.kv_bits ||
+      a->problem.rotary)
     return tg_kit_fail(c, TG_EINVAL,
-                       "tg_attention_tune: a plan with page_size, dropout, block_rows or kv_bits is not tuned");
+                       "tg_attention_tune: a plan with page_size, dropout, block_rows, kv_bits or rotary is not tuned");
   if (!tg_kit_read_size(a->queries, queries, &queries) || !tg_kit_read_size(a->keys, keys, &keys) || queries < 1 ||
       keys < 1)
     return tg_kit_fail(c, TG_EINVAL, "tg_attention_tune: no plan of this descriptor serves %lld queries of %lld keys",

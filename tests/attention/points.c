@@ -89,6 +89,9 @@ static void draw_plan(tg_attention_desc *d) {
     d->kv_group = of && d->head % of == 0 && value % of == 0 ? of : 0;
     if (d->kv_bits == 4 && (d->head % 2 || value % 2)) d->kv_bits = 8;
   }
+  if (!d->kv_bits && often(12) && d->head > 1 && (d->causal == TG_CAUSAL_TOP_LEFT || (d->queries.hi && d->keys.hi >= d->queries.hi))) {
+    d->rotary = often(70) ? d->head / 2 * 2 : 2 * (1 + (int)below(d->head / 2)), d->rotary_neighbours = often(40);
+  }
   static const int sides[] = {1, 7, 16, 32, 64, 64, 100, 128, 256};
   if (often(12)) d->block_rows = sides[below(9)], d->block_keys = sides[below(9)], d->block_per = (uint8_t)(TG_PER_HEAD * below(4));
   if (often(8)) d->dropout = often(50) ? 0.5f : 0.1f;
@@ -98,8 +101,8 @@ static void draw_plan(tg_attention_desc *d) {
 }
 
 static void describe(const tg_attention_desc *d) {
-  snprintf(at_work, sizeof at_work, "plan %llu: q %s k %s v %s o %s, heads %d/%d of %d and %d, queries %lld..%lld, keys %lld..%lld, causal %d, window %lld%s%s%s%s, pages of %d%s, dropout %g, blocks of %d by %d per %d, %d bits of groups of %d, scale %g, cap %g, mask %s per %d, score_mod %s, mask_mod %s", (unsigned long long)number, tg_type_name[d->q],
-           tg_type_name[d->k], tg_type_name[d->v], tg_type_name[d->o], d->heads, d->kv_heads, d->head, d->value_head, (long long)d->queries.lo, (long long)d->queries.hi, (long long)d->keys.lo, (long long)d->keys.hi, d->causal, (long long)d->window, d->lse ? ", lse" : "", d->base2 ? ", base2" : "", d->alibi ? ", alibi" : "", d->sinks ? ", sinks" : "", (int)d->page_size, d->append ? ", append" : "", (double)d->dropout, d->block_rows, d->block_keys, d->block_per, d->kv_bits, d->kv_group,
+  snprintf(at_work, sizeof at_work, "plan %llu: q %s k %s v %s o %s, heads %d/%d of %d and %d, queries %lld..%lld, keys %lld..%lld, causal %d, window %lld%s%s%s%s, pages of %d%s, dropout %g, blocks of %d by %d per %d, %d bits of groups of %d, rotary %d%s, scale %g, cap %g, mask %s per %d, score_mod %s, mask_mod %s", (unsigned long long)number, tg_type_name[d->q],
+           tg_type_name[d->k], tg_type_name[d->v], tg_type_name[d->o], d->heads, d->kv_heads, d->head, d->value_head, (long long)d->queries.lo, (long long)d->queries.hi, (long long)d->keys.lo, (long long)d->keys.hi, d->causal, (long long)d->window, d->lse ? ", lse" : "", d->base2 ? ", base2" : "", d->alibi ? ", alibi" : "", d->sinks ? ", sinks" : "", (int)d->page_size, d->append ? ", append" : "", (double)d->dropout, d->block_rows, d->block_keys, d->block_per, d->kv_bits, d->kv_group, d->rotary, d->rotary_neighbours ? " of neighbours" : "",
            d->scale ? (double)*d->scale : 0.0, (double)d->soft_cap, tg_type_name[d->mask], d->mask_per, d->score_mod ? d->score_mod : "-", d->mask_mod ? d->mask_mod : "-");
 }
 
@@ -125,7 +128,7 @@ static void draw_case(const tg_attention_desc *d, tg_attention_case *c) {
   double most = 4e6, head = (double)(d->heads * (d->head + (d->value_head ? d->value_head : d->head)));
   while (c->batch > 1 && head * (double)(c->batch * c->queries * c->keys) > most) c->batch--;
   while (d->queries.hi && c->queries / 2 >= d->queries.lo && c->queries > 1 && head * (double)(c->queries * c->keys) > most) c->queries /= 2;
-  if (d->append && c->keys < c->queries) c->keys = c->queries;
+  if ((d->append || (d->rotary && d->causal != TG_CAUSAL_TOP_LEFT)) && c->keys < c->queries) c->keys = c->queries;
   while (d->keys.hi && c->keys / 2 >= d->keys.lo && c->keys > 1 && head * (double)(c->queries * c->keys) > 4 * most) c->keys /= 2;
 }
 

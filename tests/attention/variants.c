@@ -38,6 +38,11 @@ static void descriptors(tg_context *c) {
   REFUSE("tg_attention_desc.kv_scale: type", .kv_bits = 8, .kv_scale = TG_I8);
   REFUSE("tg_attention_desc.k: type", .kv_bits = 8, .k = TG_F32);
   REFUSE("tg_attention_desc.v: type", .v = TG_I8);
+  REFUSE("tg_attention_desc.backward with rotary: ", .backward = 1, .rotary = 8);
+  REFUSE("tg_attention_desc.rotary with kv_bits: ", .rotary = 8, .kv_bits = 8);
+  REFUSE("tg_attention_desc.rotary: 3 ", .rotary = 3);
+  REFUSE("tg_attention_desc.rotary: 10 ", .rotary = 10);
+  REFUSE("rotary_neighbours: 2", .rotary = 8, .rotary_neighbours = 2);
   REFUSE("tg_attention_desc.block_rows: 64 and block_keys: 0", .block_rows = 64);
   REFUSE("tg_attention_desc.block_rows: -1", .block_rows = -1, .block_keys = 1);
   REFUSE("tg_attention_desc.block_per", .block_per = TG_PER_HEAD);
@@ -216,6 +221,21 @@ static void calls_with_integers(tg_context *c) {
   tg_attention_free(a);
 }
 
+static void calls_with_angles(tg_context *c) {
+  const tg_attention_call good = {.queries = T, .keys = N, .q = q, .k = k, .v = v, .o = o, .cos = fresh[0], .sin = fresh[1], .positions = N, .workspace = workspace, .workspace_bytes = sizeof workspace};
+  tg_attention *a = plan(c, &(tg_attention_desc){SIZES});
+  WRONG("tg_attention_call.cos, sin or positions is given", (void)x);
+  tg_attention_free(a);
+  a = plan(c, &(tg_attention_desc){SIZES, .rotary = D});
+  RIGHT("angles", (void)x);
+  WRONG("tg_attention_call.cos is NULL", x.cos = NULL);
+  WRONG("tg_attention_call.sin is not aligned", x.sin = (const float *)(const void *)((const char *)fresh[1] + 2));
+  WRONG("tg_attention_call.positions = 19, and 20 are needed", x.positions = N - 1);
+  WRONG("sequence 0 has 6 queries at the end of 5 keys", x.keys = T - 1);
+  WRONG("tg_attention_call.o overlaps cos", x.cos = o);
+  tg_attention_free(a);
+}
+
 int main(void) {
   tg_context *c;
   if (tg_context_create(&(tg_context_options){.target = test_target()}, &c)) return 1;
@@ -228,6 +248,7 @@ int main(void) {
   calls_with_dropout(c);
   calls_with_blocks(c);
   calls_with_integers(c);
+  calls_with_angles(c);
   tg_context_free(c);
   return TEST_END();
 }
