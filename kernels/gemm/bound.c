@@ -28,31 +28,53 @@ static double at(const view *v, const double rate[TG_MACHINE_WIDTHS], int64_t vl
   return tg_machine_cycles(rate, (double)(vl * v->size));
 }
 
+/* Vectors of vl lanes for these columns. Fewer columns than lanes are a vector of their own, as wide as they need. */
+static double vectors_of(const view *v, int64_t columns, int64_t vl) {
+  int64_t lanes = 1;
+  while (lanes < columns) lanes *= 2;
+  return columns < vl ? at(v, v->m->fma, lanes) / at(v, v->m->fma, vl) : (double)up(columns, vl);
+}
+
 /* A term of a tile: mr elements of the rows' operand, each for all of its lanes, and nu vectors of the columns'. What
  * is not of the sum's type is converted as it is loaded (columns), or before it is spread (rows). */
-static work term_of_tile(const view *v, int64_t mr, int64_t nu, int64_t vl) {
+static work term_of_tile(const view *v, int64_t mr, double n, int64_t vl) {
   const tg_machine *m = v->m;
-  double r = (double)mr, n = (double)nu, converted = (v->row_converted ? r : 0) + (v->column_converted ? n : 0);
+  double r = (double)mr, converted = (v->row_converted ? r : 0) + (v->column_converted ? n : 0);
   return (work){.math = r * n * at(v, m->fma, vl),
                 .loads = r / m->load[0] + n * at(v, m->load, vl),
                 .shuffles = converted / m->convert,
                 .instructions = r * n + n + converted};
 }
 
+/* What is done together: the units of both are busy beside each other. */
+static work plus(work a, double times, work b) {
+  return (work){a.math * times + b.math, a.loads * times + b.loads, a.stores * times + b.stores,
+                a.shuffles * times + b.shuffles, a.instructions * times + b.instructions};
+}
+
+/* Loads in each tile of what all tiles of a loop read: of `most` those that registers cannot keep beside the tile. */
+static double again(const view *v, double most, double tile) {
+  return fmin(most, fmax(0, most + tile - v->t->vector_registers));
+}
+
 /* What a tile's sums take once: they are stored, and read first if they are added to. */
-static work sums_of_tile(const view *v, int64_t mr, int64_t nu, int64_t vl, bool read) {
-  double n = (double)(mr * nu);
+static work sums_of_tile(const view *v, int64_t mr, double vectors, int64_t vl, bool read) {
+  double n = (double)mr * vectors;
   return (work){
       .stores = n * at(v, v->m->store, vl), .loads = read ? n * at(v, v->m->load, vl) : 0, .instructions = n};
 }
 
+/* Are the terms of a tile a loop? Once around is none. */
+static bool loops(double terms, double unrolled) { return terms >= 2 * unrolled; }
+
 /* Cycles of a tile with all its terms, `unrolled` at a time: a loop, if there are more. sums: accumulators for each of
  * its vectors. From one iteration to the next a chain of additions is as long as the terms that it has; without a loop
- * other tiles are computed beside it. */
+ * other tiles are computed beside it. Terms that fill no iteration come behind the loop, with what is done once. */
 static double tile_of(const view *v, work term, double terms, double unrolled, double sums, work once) {
-  bool loop = terms > unrolled;
-  double each = loop ? fmax(cycles_of(v, term), v->m->fma_latency / sums) : cycles_of(v, term);
-  return terms * each + cycles_of(v, once) + (loop ? v->m->mispredict / 2 : 0);
+  if (!loops(terms, unrolled)) return cycles_of(v, plus(term, terms, once));
+  double looped = floor(terms / unrolled) * unrolled;
+  return looped * fmax(cycles_of(v, term), v->m->fma_latency / sums) + cycles_of(v, plus(term, terms - looped, once)) +
+         v->m->mispredict / 2;
 }
 
 /* Too few registers: what is over is loaded again in each term, and passes through memory. */
@@ -124,22 +146,32 @@ static int64_t knob(const tg_kit_choice *c, const char *name, int64_t otherwise)
 double tg_gemm_bound_direct(const view *v, const tg_kit_choice *c) {
   some_rows list[SOME];
   int64_t vl = knob(c, "VL", 1), nu = knob(c, "NU", 1), mr = knob(c, "MR", 1), wide = nu * vl;
-  double uk = (double)knob(c, "UK", 1), sums = (double)knob(c, "SUMS", 1), terms = (double)v->terms, core = 0,
-         memory = 0, strips[2] = {(double)(v->columns / wide), v->columns % wide ? 1 : 0};
+  bool rows_outside = knob(c, "ROWS", 0) && !v->o.column_k;
+  double uk = (double)knob(c, "UK", 1), sums = (double)knob(c, "SUMS", 1), terms = (double)v->terms,
+         unrolled = uk > 0 ? fmax(uk, sums) : terms, core = 0, memory = 0,
+         strips[2] = {(double)(v->columns / wide), v->columns % wide ? 1 : 0};
   int n = v->known ? rest_of(v->rows, mr, list) : list_of(v->rows, mr, list);
   for (int part = 0; part < 2; part++) {
     int64_t vectors = part ? up(v->columns % wide, vl) : nu;
-    double strip = terms * (double)(vectors * vl) * v->column_size;
+    double strip = terms * (double)(part ? v->columns % wide : wide) * v->column_size, tiles = 0;
     for (int i = 0; i < n && strips[part] > 0; i++) {
-      work term = term_of_tile(v, list[i].mr, vectors, vl);
+      double wide_n = part ? vectors_of(v, v->columns % wide, vl) : (double)nu, tile = (double)(list[i].mr * vectors);
+      work term = term_of_tile(v, list[i].mr, wide_n, vl),
+           once = sums_of_tile(v, list[i].mr, wide_n, vl, v->reads_c);
       term.instructions += uk > 0 ? 2 / uk : 0;
       /* of several sums each term adds to one */
       term.loads += spilled(v, (int64_t)sums * list[i].mr * vectors + vectors + 1) / sums;
-      double each = tile_of(v, term, terms, uk > 0 ? uk : terms, sums,
-                            sums_of_tile(v, list[i].mr, vectors, vl, v->reads_c));
+      if (!loops(terms, unrolled)) {   /* what other tiles read as well stays in registers */
+        double columns_n = terms * wide_n, rows_n = terms * (double)list[i].mr;
+        if (!rows_outside) once.loads -= (columns_n - again(v, columns_n, tile)) * at(v, v->m->load, vl);
+        if (rows_outside || (n == 1 && list[0].times == 1))
+          once.loads -= (rows_n - again(v, rows_n, tile)) / v->m->load[0];
+      }
+      double each = tile_of(v, term, terms, unrolled, sums, once);
       core += strips[part] * (double)list[i].times * each;
-      memory += strips[part] * (double)list[i].times * from(v, strip, strip);
+      tiles += (double)list[i].times;
     }
+    memory += strips[part] * (tiles - 1) * from(v, strip, strip);   /* read by one tile after another */
     if (v->o.column_k && strips[part] > 0)
       core += strips[part] * cycles_of(v, copy_of(v, terms * (double)vectors, vl, true, v->column_converted));
   }
@@ -156,7 +188,7 @@ static double panels(const view *v, const tg_kit_choice *c, bool both) {
           wide = nu * vl, of = smaller(kc, v->terms), groups = 1;
   double uk = (double)knob(c, "UK", 1), panels_n = (double)up(v->columns, wide), blocks = (double)up(v->terms, kc),
          terms = (double)v->terms / blocks,
-         core = 0, memory = 0, panel = (double)(of * wide) * v->packed_size,
+         core = 0, memory = 0, panel = (double)(of * smaller(wide, v->columns)) * v->packed_size,
          row_bytes = (double)(v->rows * v->terms) * v->row_size;
   bool grouped = knob(c, "GROUPED", 0);
   if (grouped) groups = up(up(v->rows, mr), knob(c, "MB", 1));
@@ -167,15 +199,16 @@ static double panels(const view *v, const tg_kit_choice *c, bool both) {
     for (int part = 0; part < 2; part++) {   /* the last panel has the vectors that are left */
       int64_t vectors = part ? up(v->columns % wide, vl) : nu;
       double times = (double)list[i].times * (double)(part ? v->columns % wide != 0 : v->columns / wide);
-      work term = term_of_tile(&w, list[i].mr, vectors, vl);
+      double wide_n = part ? vectors_of(v, v->columns % wide, vl) : (double)nu;
+      work term = term_of_tile(&w, list[i].mr, wide_n, vl);
       term.instructions += 2.0 / uk;
       term.loads += spilled(v, list[i].mr * vectors + vectors + 1);
-      double first = tile_of(v, term, terms, uk, 1, sums_of_tile(v, list[i].mr, vectors, vl, v->reads_c)),
-             other = tile_of(v, term, terms, uk, 1, sums_of_tile(v, list[i].mr, vectors, vl, true));
+      double first = tile_of(v, term, terms, uk, 1, sums_of_tile(v, list[i].mr, wide_n, vl, v->reads_c)),
+             other = tile_of(v, term, terms, uk, 1, sums_of_tile(v, list[i].mr, wide_n, vl, true));
       if (times > 0) core += times * (first + (blocks - 1) * other);
     }
-    memory += panels_n * (double)list[i].times * blocks *
-              from(v, panel / (double)of * terms, panel + (double)(list[i].mr * of) * v->row_size);
+    memory += (double)list[i].times * blocks *
+              from(v, (double)v->columns * terms * v->packed_size, panel + (double)(list[i].mr * of) * v->row_size);
   }
   double copies = (double)(v->terms * up(v->columns, vl)) * (double)groups;
   if (!v->p->panel) core += cycles_of(v, copy_of(v, copies, vl, v->o.column_k, v->column_converted));
@@ -202,10 +235,13 @@ double tg_gemm_bound_stream(const view *v, const tg_kit_choice *c) {
   int64_t kc = v->o.scattered ? v->terms : smaller(knob(c, "KC", 8), v->terms);
   double blocks = (double)up(v->terms, kc), terms = (double)v->terms / blocks, core = 0,
          uk = v->o.column_k ? (double)smaller(vl, kc) : (double)smaller(knob(c, "UK", 1), kc),
-         tiles = (double)up(v->columns, wide), bytes = (double)(v->columns * v->terms) * v->column_size;
+         tiles = (double)(v->columns / wide) +
+                 (v->columns % wide ? vectors_of(v, v->columns % wide, vl) / (double)nu : 0),
+         bytes = (double)(v->columns * v->terms) * v->column_size;
   int n = list_of(v->rows, mr, list);
   for (int i = 0; i < n; i++) {
-    work term = term_of_tile(v, list[i].mr, nu, vl), once = sums_of_tile(v, list[i].mr, nu, vl, v->reads_c);
+    work term = term_of_tile(v, list[i].mr, (double)nu, vl),
+         once = sums_of_tile(v, list[i].mr, (double)nu, vl, v->reads_c);
     term.instructions += 2 / uk;
     term.loads += spilled(v, list[i].mr * nu + nu + 1);
     if (v->o.column_k)   /* transposed in registers, for each tile of rows */
@@ -219,7 +255,7 @@ double tg_gemm_bound_stream(const view *v, const tg_kit_choice *c) {
     double first = tile_of(v, term, terms, uk, 1, once);
     if (v->o.scattered) first *= (double)v->columns / (tiles * (double)wide);
     core += tiles * (double)list[i].times *
-            (first + (blocks - 1) * tile_of(v, term, terms, uk, 1, sums_of_tile(v, list[i].mr, nu, vl, true)));
+            (first + (blocks - 1) * tile_of(v, term, terms, uk, 1, sums_of_tile(v, list[i].mr, (double)nu, vl, true)));
   }
   double near = terms * (double)smaller(wide * knob(c, "NB", 1), v->columns) * v->column_size;
   return together(core, from(v, bytes, all_bytes(v)) + ((double)up(v->rows, mr) - 1) * from(v, bytes, near));
@@ -230,7 +266,7 @@ double tg_gemm_bound_dot(const view *v, const tg_kit_choice *c) {
   some_rows list[SOME];
   int64_t vl = knob(c, "VL", 1), nc = knob(c, "NC", 1), mr = knob(c, "MR", 1), kc = knob(c, "KC", 0),
           blocks = kc ? up(v->terms, kc) : 1, of = up(v->terms, blocks);
-  double vectors = (double)up(of, vl), core = 0, bytes = (double)(v->columns * v->terms) * v->column_size;
+  double vectors = vectors_of(v, of, vl), core = 0, bytes = (double)(v->columns * v->terms) * v->column_size;
   view w = *v;
   if (kc) w.row_converted = false;
   int n = list_of(v->rows, mr, list);
@@ -238,7 +274,7 @@ double tg_gemm_bound_dot(const view *v, const tg_kit_choice *c) {
     for (int part = 0; part < 2; part++) {
       int64_t m = list[i].mr, wide = part && !kc ? 1 : nc, left = v->columns % nc,
               times = !part ? v->columns / nc : kc ? left != 0 : left;
-      bool whole = !kc && v->known && vectors * (double)(m * wide) <= TG_GEMM_DOT_WHOLE;
+      bool whole = !kc && v->known && (double)(up(of, vl) * m * wide) <= TG_GEMM_DOT_WHOLE;
       double sums = (double)(m * wide), lanes = (double)vl, group = fmin(sums, lanes),
              adds = (group - 1 + log2(lanes / group)) / group + 1 / group;
       work term = {.math = sums * at(v, v->m->fma, vl),
