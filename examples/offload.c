@@ -49,10 +49,6 @@ TG_KERNEL(adam, N) {
     tg(p[i] = p1);
     tg(h[i] = bf16(p1));
   }
-  tg_opt(split i 8192 as it ir);   /* a task's part; then what fills a line of the cache in bf16, the narrowest type */
-  tg_opt(split ir 32 as ro rl);
-  tg_opt(thread it);
-  tg_opt(lane rl);
 }
 
 TG_KERNEL(stream, N) {          /* what memory gives: three reads and a write */

@@ -97,11 +97,10 @@ static work copy_of(const view *v, double vectors, int64_t vl, bool turned, bool
 
 /* Cycles to read so many bytes that were last touched `between` bytes ago. */
 static double from(const view *v, double bytes, double between) {
-  const double used = 0.8;   /* of a cache; the rest is taken by what else runs */
-  return between <= used * v->l1   ? 0
-         : between <= used * v->l2 ? bytes / v->m->l2_bandwidth
-         : between <= used * v->l3 ? bytes / v->m->l3_bandwidth
-                                   : bytes / v->m->memory_bandwidth;
+  return between <= v->l1 ? 0
+         : between <= v->l2 ? bytes / v->m->l2_bandwidth
+         : between <= v->l3 ? bytes / v->m->l3_bandwidth
+                            : bytes / v->m->memory_bandwidth;
 }
 
 static double all_bytes(const view *v) {

@@ -119,7 +119,6 @@ static uint32_t choose(choosing *w, tg_kit_region *out) {
   tg_price_question ask = {.price = price,
                            .beside = beside,
                            .user = w,
-                           .step = 0.03,   /* less is not worth a step */
                            .axes = q->axes_n,
                            .prices = q->prices < STEPS ? q->prices : STEPS,
                            .launches = q->launches_n,

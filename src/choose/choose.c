@@ -161,7 +161,6 @@ static void price_plans(const choosing *w, tg_nest_choice *choice, const uint8_t
                            .beside = beside,
                            .user = p,
                            .launch = w->l->target->machine.launch * 1e-9,
-                           .step = 0.05,
                            .points = 1,
                            .axes = nests,
                            .prices = TG_PLANS * nests,

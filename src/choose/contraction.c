@@ -5,7 +5,10 @@
  * panel
  * of the operand that the columns read is copied to be contiguous, transposed where its terms are side by side and not
  * its columns, and threads share the panels. */
+#include <math.h>
 #include "choose/nest.h"
+
+enum { OPEN = 1024 };              /* a size that is open until the call counts as this */
 
 typedef struct { uint32_t rows, vectors; double cost; } tile;
 
@@ -19,29 +22,54 @@ typedef struct {
   int64_t rows;                    /* how many there are in it */
 } roles;
 
-/* Cycles for each term and element, with what is left over at the edges computed in smaller tiles. */
+/* Cycles of a tile for each term of its sums. */
+static double tile_cycles(const tg_nest *n, uint32_t rows, uint32_t vectors, bool rows_conflict) {
+  const tg_machine *m = &n->l->target->machine;
+  double busy = fmax(rows * vectors * tg_nest_cycles(n, m->fma), (rows + vectors) * tg_nest_cycles(n, m->load));
+  busy = fmax(busy, m->fma_latency);
+  /* of rows that meet in one set, more than it holds come from the second cache, line by line */
+  if (rows_conflict && rows > m->l1_ways) busy += rows * m->line / m->l2_bandwidth;
+  return busy + 2 / m->issue;   /* the loop's end and counter */
+}
+
+/* Tiles of some rows, which follow the whole ones where sizes are open until the call. */
+static uint32_t some_rows(uint32_t rows, uint32_t vectors) {
+  uint32_t some = (8 + vectors - 1) / vectors;
+  return some > rows / 2 ? rows / 2 : some;
+}
+
+/* Rows of the single vectors that are left of the columns. */
+static uint32_t rows_of_rest(const tg_nest *n, const roles *r, bool rows_conflict) {
+  uint32_t rows = n->registers - 4 < 12 ? n->registers - 4 : 12, ways = (uint32_t)n->l->target->machine.l1_ways;
+  if (rows_conflict && rows > ways) rows = ways;
+  return r->row->extent > 0 && rows > r->row->extent ? (uint32_t)r->row->extent : rows;
+}
+
+/* Cycles of all rows of a panel for each term. */
+static double panel_cycles(const tg_nest *n, const roles *r, uint32_t rows, uint32_t vectors, bool rows_conflict) {
+  int64_t m = r->row->extent;
+  bool open = m < 0, whole = open && tg_divides(n->j, rows, tg_extent(r->row->range));
+  uint32_t rest = !open ? (uint32_t)(m % rows) : whole ? 0 : rows / 2, some = some_rows(rows, vectors);
+  double cycles = (double)((open ? OPEN : m) / rows) * tile_cycles(n, rows, vectors, rows_conflict);
+  for (; open && some > 1 && rest >= some; rest -= some) cycles += tile_cycles(n, some, vectors, rows_conflict);
+  for (; open && rest; rest--) cycles += tile_cycles(n, 1, vectors, rows_conflict);
+  return rest ? cycles + tile_cycles(n, rest, vectors, rows_conflict) : cycles;
+}
+
+/* Cycles for each term and element, with what is left over at the edges. Of a size that is open until the call half of
+ * a tile is left. */
 static double tile_cost(const tg_nest *n, const roles *r, uint32_t rows, uint32_t vectors, bool rows_conflict) {
-  int64_t m = r->row->extent, columns = r->column->extent;
-  double fmas = rows * vectors, loads = rows + vectors;
-  double cycles = (fmas > loads ? fmas : loads) / 2;
-  if (cycles < 4) cycles = 4; /* the latency of one accumulator */
-  double cost = (cycles + 1) / fmas;
-  if (rows_conflict && rows > 8) cost *= 1.5;
-  int64_t width = (int64_t)vectors * n->lanes;
-  /* sizes are seldom multiples of 3 */
-  if (columns < 0 && !tg_divides(n->j, width, tg_extent(r->column->range)))
-    cost *= vectors & (vectors - 1) ? 1.06 : 1.04;
-  if (m < 0 && !tg_divides(n->j, rows, tg_extent(r->row->range))) cost *= 1.03;
-  if (columns > 0) {
-    double rest = (double)(columns % width) / (double)columns;
-    cost = cost * (1 - rest) + rest * 1.5 * cost * vectors;
-    if (columns < width) cost *= (double)width / (double)columns;
+  int64_t m = r->row->extent, columns = r->column->extent, width = (int64_t)vectors * n->lanes, rest = columns % width;
+  if (columns < 0) {
+    rest = tg_divides(n->j, width, tg_extent(r->column->range)) ? 0 : width / 2;
+    columns = OPEN / width * width + rest;
   }
-  if (m > 0) {
-    double rest = (double)(m % rows) / (double)m;
-    cost = cost * (1 - rest) + rest * cost * 1.5;
-  }
-  return cost;
+  if (m < 0) m = OPEN / rows * rows + (tg_divides(n->j, rows, tg_extent(r->row->range)) ? 0 : rows / 2);
+  double cycles = (double)(columns / width) * panel_cycles(n, r, rows, vectors, rows_conflict);
+  if (rest)
+    cycles += (double)((rest + n->lanes - 1) / n->lanes) *
+              panel_cycles(n, r, rows_of_rest(n, r, rows_conflict), 1, rows_conflict);
+  return cycles / ((double)m * (double)columns);
 }
 
 static tile choose_tile(const tg_nest *n, const roles *r, bool rows_conflict) {
@@ -142,8 +170,7 @@ static void tile_rows(tg_nest *n, const roles *r, const char *outer, uint32_t ro
   int64_t m = r->rows, whole = m / rows * rows;
   if (rows == 1) return;
   if (m < 0 && !tg_divides(n->j, rows, tg_extent(r->row->range))) {
-    uint32_t some = (8 + vectors - 1) / vectors;
-    if (some > rows / 2) some = rows / 2;
+    uint32_t some = some_rows(rows, vectors);
     tg_nest_emit(n, some > 1 ? "split %s {%u, %u, 1} as %s.o %s.r" : "split %s {%u, %u} as %s.o %s.r", name, rows, some,
                  b, b);
     tg_nest_emit(n, "upcast %s.r", b);
@@ -315,9 +342,7 @@ bool tg_nest_contraction(tg_nest *n) {
   if (t.vectors > 1) tg_nest_emit(n, "upcast %s.u", b);
   tg_nest_emit(n, "lane %s.v", b);
   if (rest) { /* the columns that are left: single vectors, the last one masked */
-    uint32_t rows = n->registers - 4 < 12 ? n->registers - 4 : 12;
-    if (rows_conflict(r.tall) && rows > 8) rows = 8;
-    if (r.row->extent > 0 && rows > r.row->extent) rows = (uint32_t)r.row->extent;
+    uint32_t rows = rows_of_rest(n, &r, rows_conflict(r.tall));
     tg_nest_emit(n, "split %s.e %u as %s.p %s.w", b, n->lanes, b, b);
     tg_nest_emit(n, "order %s.p.%s %s.w", b, r.row_name, b);
     bool whole = columns < 0 || columns % width >= n->lanes || r.across;   /* less than a vector is read as it lies */

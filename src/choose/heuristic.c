@@ -187,7 +187,22 @@ static void read_reduce(tg_nest *n, const tg_uop *reduce, const tg_uop *store) {
   tg_push(&j->env, &n->reductions, r);
 }
 
-static void read_store(tg_nest *n, const tg_uop *store, double around) {
+/* The loops around a statement, from the inner one to the outer one. */
+typedef struct around {
+  const struct around *up;
+  const tg_uop *range;
+} around;
+
+/* How many iterations of the loops around share the value: those of loops that it does not depend on. A reduction is
+ * computed outside of them. */
+static double shared_by(const tg_nest *n, const tg_uop *value, const around *a) {
+  double times = 1;
+  for (; a; a = a->up)
+    if (!tg_uses(n->j, value, a->range)) times *= trips(constant_extent(a->range));
+  return times;
+}
+
+static void read_store(tg_nest *n, const tg_uop *store, double times, const around *loops) {
   tg_job *j = n->j;
   uint32_t count, bytes = 1;
   const tg_uop **order = tg_toposort(j, store, &count);
@@ -205,20 +220,22 @@ static void read_store(tg_nest *n, const tg_uop *store, double around) {
     read_reduce(n, u, store);
     double all = 1;
     for (uint32_t k = 0; k < tg_reduce_info(u).ranges; k++) all *= trips(constant_extent(tg_reduce_ranges(u)[k]));
-    terms = all > terms ? all : terms;
+    terms = fmax(terms, all / shared_by(n, u, loops));
   }
-  n->work += around * terms * (ops + 1);
+  n->work += times * terms * (ops + 1);
   uint32_t lanes = n->l->target->vector_bytes / bytes;
   if (lanes < n->lanes) n->lanes = lanes ? lanes : 1;
 }
 
-static void read_statements(tg_nest *n, const tg_uop *u, double around, double copies) {
-  if (u->op == TG_OP_STORE) read_store(n, u, around);
+static void read_statements(tg_nest *n, const tg_uop *u, double times, double copies, const around *loops) {
+  if (u->op == TG_OP_STORE) read_store(n, u, times, loops);
   if (u->op != TG_OP_END || tg_is_merge(u)) return;
   n->threads &= tg_range_kind(u->src[0]) != TG_THREAD;
   if (author_fixed(u->src[0])) copies = fmin(copies * trips(constant_extent(u->src[0])), 1 << 20);
   if (copies > n->copies) n->copies = (uint32_t)copies;
-  for (uint32_t i = 1; i < u->n; i++) read_statements(n, u->src[i], around * trips(constant_extent(u->src[0])), copies);
+  around here = {.up = loops, .range = u->src[0]};
+  times *= trips(constant_extent(u->src[0]));
+  for (uint32_t i = 1; i < u->n; i++) read_statements(n, u->src[i], times, copies, &here);
 }
 
 tg_nest_loop tg_nest_read_loop(tg_nest *n, const tg_uop *end) {
@@ -240,7 +257,7 @@ static void read_nest(tg_nest *n, const tg_uop *top) {
   n->registers = n->l->target->vector_registers;
   n->threads = true;
   n->copies = 1;
-  read_statements(n, top, 1, 1);
+  read_statements(n, top, 1, 1, NULL);
   for (const tg_uop *u = top; u->op == TG_OP_END && n->depth < NEST_MAX; u = u->src[1]) {
     n->loop[n->depth++] = tg_nest_read_loop(n, u);
     if (u->n != 2) break;
@@ -498,11 +515,23 @@ static void page_vectors(tg_nest *n, const char *name, const char *b, int64_t ex
   tg_nest_emit(n, "lane %s.%s", b, upcast > 1 ? "v" : "x");
 }
 
+/* So many elements for a task, at least: whole pages of each array, since prefetchers begin anew at each page, and so
+ * that no two tasks store to one line. */
+int64_t tg_nest_whole_pages(const tg_nest *n, int64_t elements) {
+  uint32_t bytes = 64;
+  for (uint32_t i = 0; i < n->stores.n; i++) {
+    uint32_t b = (uint32_t)tg_type_bytes(tg_define_of(n->stores.data[i]->src[0])->type);
+    if (b < bytes) bytes = b;
+  }
+  int64_t page = 4096 / bytes;
+  return (elements + page - 1) / page * page;
+}
+
 /* A single loop that is both shared by threads and vectorised. */
 void tg_nest_flat(tg_nest *n, const tg_nest_loop *l, uint32_t upcast) {
   int64_t block = (int64_t)n->lanes * upcast;
   double each = n->work / trips(l->extent);
-  int64_t chunk = (int64_t)(TG_TASK_WORK / (each < 1 ? 1 : each)),
+  int64_t chunk = tg_nest_whole_pages(n, (int64_t)(TG_TASK_WORK / (each < 1 ? 1 : each))),
           most = l->extent / (4 * (int64_t)n->l->target->threads);
   if (l->extent > 0 && chunk > most) chunk = most;
   bool pages =

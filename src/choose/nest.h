@@ -127,5 +127,8 @@ const char *tg_nest_base(tg_nest *n, const char *name);
 enum { TG_TASK_WORK = 1 << 16, TG_THREAD_WORK = 50000 };
 /* Threads over a range of which one iteration costs `each`. */
 void tg_nest_thread(tg_nest *n, const char *name, const char *base, int64_t extent, const char *text, double each);
+double tg_nest_cycles(const tg_nest *n, const double *by_width);   /* between two of the widest vectors */
+/* Elements along memory for a task, rounded up. */
+int64_t tg_nest_whole_pages(const tg_nest *n, int64_t elements);
 void tg_nest_device(tg_nest *n);   /* all nests of a program, for a target with warps */
 #endif

@@ -140,8 +140,8 @@ bool tg_nest_may_stage(tg_nest *n, const tg_uop *load, const tg_uop *along) {
 
 typedef struct { double math, loads, shuffles, instructions, chains; } busy;
 
-static double rate(const double *by_width, double bytes) {
-  double cycles = tg_machine_cycles(by_width, bytes);
+double tg_nest_cycles(const tg_nest *n, const double *by_width) {
+  double cycles = tg_machine_cycles(by_width, n->l->target->vector_bytes);
   return cycles > 0 ? cycles : 1;
 }
 
@@ -183,7 +183,7 @@ static void add_load(const roles *r, const node *v, const tg_plan *p, uint32_t l
   const tg_uop *range = r->axis[lane_axis];
   tg_motion motion = v->axes >> lane_axis & 1 ? tg_access_motion(r->n->j, v->u, range) : TG_STILL;
   bool load = v->u->op == TG_OP_LOAD;
-  double cycles = rate(load ? m->load : m->store, r->n->l->target->vector_bytes), times = times_of(r, v, p, lane_axis);
+  double cycles = tg_nest_cycles(r->n, load ? m->load : m->store), times = times_of(r, v, p, lane_axis);
   if (load && p->row < r->loops && follows(r, v, p->row)) times /= p->rows;
   if (motion == TG_STRIDES && p->kind == TG_PLAN_COLUMNS && tg_nest_may_stage(r->n, v->u, range))
     motion = TG_CONTIGUOUS;
@@ -207,7 +207,7 @@ static double iterations_of(const roles *r, const tg_plan *p, uint32_t lane_axis
 /* Cycles of the core, for the whole nest. */
 static double bound_of(const roles *r, const tg_plan *p, uint32_t lane_axis) {
   const tg_machine *m = &r->n->l->target->machine;
-  double wide = r->n->l->target->vector_bytes, math = rate(m->fma, wide), add = rate(m->add, wide);
+  double math = tg_nest_cycles(r->n, m->fma), add = tg_nest_cycles(r->n, m->add);
   busy b = {0};
   for (uint32_t i = 0; i < r->nodes; i++) {
     const node *v = &r->node[i];
@@ -223,7 +223,7 @@ static double bound_of(const roles *r, const tg_plan *p, uint32_t lane_axis) {
                                                        fmax(1, r->extent[lane_axis] / (r->n->lanes * p->vectors));
   }
   b.instructions += 2 * iterations_of(r, p, lane_axis);
-  double core = pow(pow(b.math, 3) + pow(b.loads, 3) + pow(b.shuffles * rate(m->shuffle, wide), 3) +
+  double core = pow(pow(b.math, 3) + pow(b.loads, 3) + pow(b.shuffles * tg_nest_cycles(r->n, m->shuffle), 3) +
                         pow(b.instructions / m->issue, 3),
                     1.0 / 3);
   double room = b.chains + p->vectors + 1, wait = m->fma_latency / (b.chains * math);
@@ -428,17 +428,63 @@ static void cut_last(tg_nest *n, const tg_nest_loop *l, int64_t block) {
   if (l->extent < 0 || (l->extent % block && l->extent > block)) tg_nest_emit(n, "cut %s.o last", l->base);
 }
 
-/* What threads share: the outermost loop that has enough iterations for all of them, else the outermost one. */
-typedef struct { const char *name; bool enough; } shared;
+/* What threads share: the outermost loop that has enough iterations for all of them, else the outermost one. name: of
+ * the loop, each iteration of which is `block` iterations of the author's loop; work: of one iteration. */
+typedef struct {
+  const tg_nest_loop *loop;
+  const char *name;
+  int64_t block;
+  double work, outside;        /* outside: iterations of the loops around the one that comes next; 0: none has come */
+  bool enough;
+} shared;
 
-static void may_share(const tg_nest *n, shared *s, const char *name, int64_t trips) {
-  bool enough = trips < 0 || trips >= 4 * (int64_t)n->l->target->threads;
-  if (!s->name || (enough && !s->enough)) *s = (shared){name, enough};
+static double trips_of(const tg_nest_loop *l, int64_t block) {
+  return fmax(1, (l->extent < 0 ? 1024 : (double)l->extent) / (double)block);
 }
 
-static void share(tg_nest *n, const shared *s) {
-  if (n->threads && (is_open(n) || n->work >= TG_THREAD_WORK) && n->l->target->threads > 1)
-    tg_nest_emit(n, "thread %s", s->name);
+static void may_share(const tg_nest *n, shared *s, const tg_nest_loop *l, int64_t block) {
+  int64_t blocks = l->extent < 0 ? -1 : (l->extent + block - 1) / block;
+  bool enough = blocks < 0 || blocks >= 4 * (int64_t)n->l->target->threads;
+  double outside = fmax(1, s->outside) * trips_of(l, block);
+  s->outside = outside;
+  if (s->name && (!enough || s->enough)) return;
+  const char *name = block > 1 ? tg_format(&n->j->env, "%s.o", l->base) : l->name;
+  *s = (shared){l, name, block, n->work / outside, outside, enough};
+}
+
+/* Iterations of the loop for a task, which must be worth handing out. */
+static int64_t task_of(tg_nest *n, const shared *s, const tg_nest_loop *lane) {
+  const tg_nest_loop *l = s->loop;
+  int64_t task = s->work < TG_TASK_WORK ? (int64_t)(TG_TASK_WORK / fmax(1, s->work)) : 1;
+  if (l == lane && n->depth == 1) task = (tg_nest_whole_pages(n, task * s->block) + s->block - 1) / s->block;
+  if (l->extent >= 0) {   /* at least 4 tasks for each thread */
+    int64_t fair = l->extent / s->block / (4 * (int64_t)n->l->target->threads);
+    if (task > fair) task = fair;
+  } else if (!l->extent_text) task = 1;
+  return task < 1 ? 1 : task;
+}
+
+/* Threads, and what is left of both blocked loops by itself. */
+static void share(tg_nest *n, const shared *s, const tg_nest_loop *lane, int64_t width, const tg_nest_loop *row,
+                  int64_t rows) {
+  bool threads = n->threads && (is_open(n) || n->work >= TG_THREAD_WORK) && n->l->target->threads > 1;
+  int64_t task = threads ? task_of(n, s, lane) : 1;
+  const tg_nest_loop *l = task > 1 ? s->loop : NULL;
+  if (l) {
+    const char *b = s->block > 1 ? s->name : l->base, *full = s->name;
+    bool whole = l->extent >= 0 && l->extent % (s->block * task) == 0;
+    if (!whole && l->extent >= 0)
+      tg_nest_emit(n, "cut %s at %lld as %s.b %s.c", full, (long long)(l->extent / s->block / task * task), b, b);
+    else if (!whole)
+      tg_nest_emit(n, "cut %s at (%s)/%lld*%lld as %s.b %s.c", full, l->extent_text, (long long)(s->block * task),
+                   (long long)task, b, b);
+    if (!whole) full = tg_format(&n->j->env, "%s.b", b);
+    tg_nest_emit(n, "split %s %lld as %s.t %s.q", full, (long long)task, b, b);
+    tg_nest_emit(n, "thread %s.t", b);
+    if (l->extent < 0 ? s->block > 1 : !whole && l->extent % s->block) tg_nest_emit(n, "cut %s.c last", b);
+  } else if (threads) tg_nest_emit(n, "thread %s", s->name);
+  if (lane && lane != l) cut_last(n, lane, width);
+  if (row && row != l) cut_last(n, row, rows);
 }
 
 static void unroll_small_sums(tg_nest *n) {
@@ -454,7 +500,7 @@ static void unroll_small_sums(tg_nest *n) {
 
 static void columns(tg_nest *n, const tg_plan *p) {
   const tg_nest_loop *lane = &n->loop[p->lane], *row = p->row < NEST_MAX ? &n->loop[p->row] : NULL;
-  int64_t width = (int64_t)p->vectors * n->lanes, blocks = lane->extent < 0 ? -1 : (lane->extent + width - 1) / width;
+  int64_t width = (int64_t)p->vectors * n->lanes;
   tg_str order = tg_str_new(&n->j->env);
   const char *b = lane->base;
   shared first = {0};
@@ -464,11 +510,11 @@ static void columns(tg_nest *n, const tg_plan *p) {
       const tg_nest_loop *l = &n->loop[k];
       if (l == lane || l == row || outside_copies(n, lane->range, l->range) == (pass == 1)) continue;
       tg_str_printf(&order, " %s", l->name);
-      may_share(n, &first, l->name, l->extent);
+      may_share(n, &first, l, 1);
     }
     if (pass) continue;
     tg_str_printf(&order, " %s.o", b);
-    may_share(n, &first, tg_format(&n->j->env, "%s.o", b), blocks);
+    may_share(n, &first, lane, width);
   }
   if (row) tg_str_printf(&order, " %s", row->name);
   tg_nest_emit(n, "order%s %s.r", order.data, b);
@@ -479,33 +525,30 @@ static void columns(tg_nest *n, const tg_plan *p) {
   }
   unroll_small_sums(n);
   block_vectors(n, b, p->vectors);
-  if (row && p->rows > 1)
-    may_share(n, &first, tg_format(&n->j->env, "%s.o", row->base),
-              row->extent < 0 ? -1 : (row->extent + p->rows - 1) / p->rows);
-  share(n, &first);
-  cut_last(n, lane, width);
-  if (row) cut_last(n, row, p->rows);
+  if (row && p->rows > 1) may_share(n, &first, row, p->rows);
+  share(n, &first, lane, width, row, p->rows);
 }
 
 static void terms(tg_nest *n, const tg_plan *p) {
   const tg_nest_reduce *r = &n->reductions.data[p->lane];
   const tg_nest_loop *row = p->row < NEST_MAX ? &n->loop[p->row] : NULL;
-  shared first = {n->loop[0].name, true};
+  const tg_nest_loop *first = &n->loop[0];
+  bool blocks = row && p->rows > 1;
   tg_nest_vector(n, r->name, r->base, r->extent, tg_nest_cut_text(n, r->range, r->extent_text), p->vectors, true);
-  if (row && p->rows > 1) {
+  if (blocks) {
     if (row != &n->loop[n->depth - 1]) {
       tg_str order = tg_str_new(&n->j->env);
       for (uint32_t k = 0; k < n->depth; k++)
         if (&n->loop[k] != row) tg_str_printf(&order, " %s", n->loop[k].name);
       tg_nest_emit(n, "order%s %s", order.data, row->name);
-      if (row == &n->loop[0]) first.name = n->loop[1].name;
+      if (row == first) first = &n->loop[1];
     }
     tg_nest_emit(n, "split %s %u as %s.o %s.i", row->name, p->rows, row->base, row->base);
     tg_nest_emit(n, "upcast %s.i", row->base);
-    if (n->depth == 1) first.name = tg_format(&n->j->env, "%s.o", row->base);
   }
-  share(n, &first);
-  if (row) cut_last(n, row, p->rows);
+  shared s = {0};
+  may_share(n, &s, first, blocks && n->depth == 1 ? p->rows : 1);
+  share(n, &s, NULL, 1, row, p->rows);
 }
 
 static void write_around(tg_nest *n, const tg_plan *p) {
@@ -516,8 +559,9 @@ static void write_around(tg_nest *n, const tg_plan *p) {
   for (uint32_t i = n->reductions.n; i-- > 0;) tg_nest_small_reduction(n, &n->reductions.data[i]);
   stage_all(n, l->range, outer);
   block_vectors(n, b, p->vectors);
-  share(n, &(shared){p->lane ? n->loop[0].name : outer, true});
-  cut_last(n, l, width);
+  shared s = {0};
+  may_share(n, &s, &n->loop[0], p->lane ? 1 : width);
+  share(n, &s, l, width, NULL, 1);
 }
 
 static void write_flat(tg_nest *n, const tg_plan *p) {

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include "prices/prices.h"
 
-/* Prices as near as that are about the same: what the model cannot tell. */
+/* Prices as near as that are about the same: what the model cannot tell. No step downhill and no kernel more for some
+ * sizes is taken for less. */
 static const double about = 0.05;
 
 /* ---- prices ---- */
@@ -30,7 +31,7 @@ static bool price(tg_price_table *w, uint32_t point) {
 static bool serves(const tg_price_table *w, uint32_t best) {
   const tg_priced *now = &w->row[w->rows - 1];
   for (uint32_t l = 0; l < w->q->launches; l++)
-    if (now->cost[l] < w->row[best].cost[l] + log1p(-w->q->step)) return true;
+    if (now->cost[l] < w->row[best].cost[l] + log1p(-about)) return true;
   return false;
 }
 
@@ -47,7 +48,7 @@ static bool step(tg_price_table *w, uint32_t axis, uint32_t *best) {
       w->rows--;
       continue;
     }
-    if (w->row[w->rows - 1].sum >= w->row[*best].sum + log1p(-w->q->step) * w->q->launches) continue;
+    if (w->row[w->rows - 1].sum >= w->row[*best].sum + log1p(-about) * w->q->launches) continue;
     *best = w->rows - 1, moved = true;
   }
   return moved;
@@ -108,12 +109,9 @@ static bool divide(const tg_price_table *w, const box *b, uint32_t d, int64_t at
   return true;
 }
 
-/* A kernel more, which must be compiled, shall make the launches of its box faster by as much, in the mean. */
-static const double worth_it = 0.02;
-
 /* The division of a box, between two of its launches, that makes it cheapest; false: none is worth it. */
 static bool best_division(const tg_price_table *w, const box *b, box out[2]) {
-  double least = b->sum - log1p(worth_it) * __builtin_popcount(b->in);
+  double least = b->sum - log1p(about) * __builtin_popcount(b->in);
   bool found = false;
   for (uint32_t d = 0; d < TG_REGION_SIZES; d++)
     for (uint32_t l = 0; l < w->q->launches; l++) {

@@ -28,7 +28,6 @@ typedef struct tg_price_question {
   /* seconds that each launch takes beside: a difference below that divides no sizes. 0: none to speak of, as for plans
    * of products, whose calls of small sizes run a code and nothing else */
   double launch;
-  double step;                 /* part of the time that a change must save */
   uint32_t axes, prices;       /* coordinates; how many points, at most, are priced beside others */
   uint32_t launches;           /* 1 to TG_PRICED */
   int64_t size[TG_PRICED][TG_REGION_SIZES];   /* by launch */

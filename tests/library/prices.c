@@ -18,7 +18,7 @@ static uint32_t regions_of(const double row[2][2], double launch, uint32_t regio
   static tg_price_table work;
   tg_region out[TG_REGIONS];
   table t = {row, 0};
-  tg_price_question q = {.price = price, .user = &t, .points = 2, .step = 0.05, .launches = 2, .launch = launch,
+  tg_price_question q = {.price = price, .user = &t, .points = 2, .launches = 2, .launch = launch,
                          .regions = regions, .size = {{1}, {100}}, .whole = {{1, 200}}};
   memset(&work, 0, sizeof work);
   uint32_t n = tg_price_choose(&q, &work, out);
