@@ -16,38 +16,16 @@
  * On a target with warps the local and lane ranges stay. The accumulators are a tile over them, and the result is a
  * register that holds the FOLD of that tile (tuples are halved in lockstep, one tile per step); pass distribute
  * assigns threads to both. */
-#include "lower/sweep.h"
+#include "lower/reduce.h"
 
-enum { MAX_VALUES = 8, MAX_RANGES = 8, MAX_PREFETCHES = 256, MAX_LEVELS = 64 };
+enum { MAX_PREFETCHES = 256, MAX_LEVELS = 64 };
 
-typedef struct level {
-  struct level *outer;
-  const tg_uop *range;         /* the loop's range in the new program; NULL: the SINK */
-  uint32_t depth;
-  bool lane;                   /* within a lane range */
-  bool open, runs;             /* runs: proved to have at least one iteration */
-  TG_VEC(const tg_uop *) out;
-  /* the list's statements in the old program, from the current one on; none for a loop of a reduction */
-  const tg_uop *const *rest;
-  uint32_t rest_n;
-} level;
+typedef tg_reduce_level level;
+typedef tg_reduce_state state;
+typedef tg_reduce_plan plan;
 
 typedef struct { const tg_uop *u; uint32_t next; } frame;
 typedef TG_VEC(frame) frames;
-
-typedef struct {
-  tg_job *j;
-  const tg_uop **to;           /* by old id: the new node, in plain form */
-  level **home;                /* by old id: list in which the value can be computed; for a statement, its list */
-  const tg_uop ***values;      /* by old id of a GENERIC REDUCE: its results */
-  uint32_t *seen, epoch, n;
-  level *sink, *now;           /* now: the list of the current statement */
-  bool device;                 /* local and lane ranges stay */
-  bool ahead;                  /* the program has AHEAD */
-  tg_pos pos;                  /* of the current statement */
-} state;
-
-static const tg_uop *rewrite(state *s, const tg_uop *root);
 
 static level *deeper(level *a, level *b) { return !a ? b : !b || a->depth >= b->depth ? a : b; }
 
@@ -66,7 +44,7 @@ static level *open_level(state *s, level *outer, const tg_uop *old, const tg_uop
   return l;
 }
 
-static void put(state *s, level *l, const tg_uop *statement) {
+void tg_reduce_put(state *s, level *l, const tg_uop *statement) {
   if (s->pos.line && statement->op != TG_OP_DEFINE) tg_set_pos(s->j, statement, s->pos);
   tg_push(&s->j->env, &l->out, statement);
 }
@@ -77,9 +55,9 @@ static const tg_uop *known(const state *s, const tg_uop *u) {
   return !h || h->open || u->op == TG_OP_RANGE ? s->to[u->id] : NULL;
 }
 
-static void close_level(state *s, level *l) {
+void tg_reduce_close(state *s, level *l) {
   l->open = false;
-  if (l->out.n) put(s, l->outer, tg_end(s->j, l->range, l->out.n, l->out.data));
+  if (l->out.n) tg_reduce_put(s, l->outer, tg_end(s->j, l->range, l->out.n, l->out.data));
 }
 
 /* ---- where a reduction can stand ---- */
@@ -183,23 +161,13 @@ static level *home_of(state *s, const tg_uop *reduce, const tg_uop **needed) {
 /* ---- one reduction ---- */
 
 
-typedef struct {
-  state *s;
-  const tg_uop *reduce;
-  tg_reduce_arg info;
-  const tg_uop *sequential[MAX_RANGES], *wide[MAX_RANGES], *thread;   /* of the old program; wide: upcast, then lanes */
-  uint32_t nseq, nwide, nupcast;         /* the first nupcast of wide are combined as copies, the others by FOLD */
-  uint32_t extent[MAX_RANGES];           /* of wide */
-  const tg_uop *acc[MAX_VALUES];
-} plan;
-
 static const tg_uop *combined(plan *p, uint32_t i) { return p->reduce->src[2 * p->info.values + i]; }
 
 static const char *name_of(const state *s, const tg_uop *range) {
   return s->j->ranges.data[tg_range_ordinal(range)].name;
 }
 
-static uint32_t constant_extent(state *s, const tg_uop *range) {
+uint32_t tg_reduce_extent(state *s, const tg_uop *range) {
   const tg_uop *e = tg_extent(range);
   if (e->op != TG_OP_CONST || e->arg > 1 << 16)
     tg_fail_at(s->j, s->pos, "the %s range %s of a reduction needs a constant extent of at most 65536",
@@ -208,7 +176,7 @@ static uint32_t constant_extent(state *s, const tg_uop *range) {
 }
 
 static void sort_ranges(plan *p, const level *home) {
-  const tg_uop *const *r = tg_reduce_ranges(p->reduce), *lanes[MAX_RANGES];
+  const tg_uop *const *r = tg_reduce_ranges(p->reduce), *lanes[TG_REDUCE_RANGES];
   uint32_t nl = 0;
   bool fold = !home->lane;
   for (uint32_t i = 0; i < p->info.ranges; i++) {
@@ -229,7 +197,7 @@ static void sort_ranges(plan *p, const level *home) {
   /* one lane range is a vector; all others are copies */
   p->nupcast = p->nwide + (p->s->device ? 0 : fold && nl ? nl - 1 : nl);
   for (uint32_t i = 0; i < nl; i++) p->wide[p->nwide++] = lanes[i];
-  for (uint32_t i = 0; i < p->nwide; i++) p->extent[i] = constant_extent(p->s, p->wide[i]);
+  for (uint32_t i = 0; i < p->nwide; i++) p->extent[i] = tg_reduce_extent(p->s, p->wide[i]);
   for (uint32_t i = 0; i < p->info.ranges; i++)
     for (uint32_t k = 0; k < p->nwide; k++)
       if (tg_extent(r[i])->op != TG_OP_CONST && tg_uses(p->s->j, tg_extent(r[i]), p->wide[k]))
@@ -241,7 +209,7 @@ static void sort_ranges(plan *p, const level *home) {
 }
 
 static const tg_uop *range_of(state *s, const tg_uop *old, tg_kind kind) {
-  const tg_uop *extent = rewrite(s, tg_extent(old));
+  const tg_uop *extent = tg_reduce_rewrite(s, tg_extent(old));
   return extent == tg_extent(old) && kind == tg_range_kind(old) ? old : tg_range_again(s->j, old, extent, kind);
 }
 
@@ -249,9 +217,9 @@ static tg_kind wide_kind(const plan *p, uint32_t i) {
   return i < p->nupcast ? TG_UPCAST : p->s->device && tg_range_kind(p->wide[i]) != TG_LANE ? TG_LOCAL : TG_LANE;
 }
 
-static const tg_uop *register_of(plan *p, const char *name, tg_type type, uint32_t lanes, uint32_t nd,
+const tg_uop *tg_reduce_register(plan *p, const char *name, tg_type type, uint32_t lanes, uint32_t nd,
                                  const uint32_t *dim) {
-  const tg_uop *d[MAX_RANGES];
+  const tg_uop *d[TG_REDUCE_RANGES];
   for (uint32_t i = 0; i < nd; i++) d[i] = tg_index(p->s->j, dim[i]);
   return tg_define(
       p->s->j,
@@ -260,7 +228,7 @@ static const tg_uop *register_of(plan *p, const char *name, tg_type type, uint32
 }
 
 /* Opens new loops over the wide ranges from index `from` on, innermost last. */
-static level *open_wide(plan *p, level *l, uint32_t from, level **opened, const tg_uop **sub) {
+level *tg_reduce_open_wide(plan *p, level *l, uint32_t from, level **opened, const tg_uop **sub) {
   state *s = p->s;
   for (uint32_t i = from; i < p->nwide; i++) {
     const tg_range_info info = s->j->ranges.data[tg_range_ordinal(p->wide[i])];
@@ -274,24 +242,24 @@ static level *open_wide(plan *p, level *l, uint32_t from, level **opened, const 
 
 static void emit_init(plan *p, level *at) {
   state *s = p->s;
-  level *opened[MAX_RANGES];
-  const tg_uop *sub[MAX_RANGES];
-  level *l = open_wide(p, at, 0, opened, sub);
+  level *opened[TG_REDUCE_RANGES];
+  const tg_uop *sub[TG_REDUCE_RANGES];
+  level *l = tg_reduce_open_wide(p, at, 0, opened, sub);
   for (uint32_t v = 0; v < p->info.values; v++) {
-    const tg_uop *start = p->info.generic ? rewrite(s, p->reduce->src[p->info.values + v])
+    const tg_uop *start = p->info.generic ? tg_reduce_rewrite(s, p->reduce->src[p->info.values + v])
                                           : tg_identity(s->j, p->info.op, p->acc[v]->type);
-    put(s, l, tg_store(s->j, p->acc[v], sub, start, NULL, 0));
+    tg_reduce_put(s, l, tg_store(s->j, p->acc[v], sub, start, NULL, 0));
   }
-  for (uint32_t i = p->nwide; i-- > 0;) close_level(s, opened[i]);
+  for (uint32_t i = p->nwide; i-- > 0;) tg_reduce_close(s, opened[i]);
 }
 
 /* combined(left, right) of value v. */
-static const tg_uop *combine(plan *p, uint32_t v, const tg_uop *const *left, const tg_uop *const *right) {
+const tg_uop *tg_reduce_combine(plan *p, uint32_t v, const tg_uop *const *left, const tg_uop *const *right) {
   tg_job *j = p->s->j;
   uint32_t nv = p->info.values;
   tg_assert(&j->env, left[v]->type == p->acc[v]->type && right[v]->type == p->acc[v]->type);
   if (!p->info.generic) return tg_op2(j, p->info.op, left[0], right[0]);
-  const tg_uop *from[2 * MAX_VALUES], *to[2 * MAX_VALUES];
+  const tg_uop *from[2 * TG_REDUCE_VALUES], *to[2 * TG_REDUCE_VALUES];
   for (uint32_t i = 0; i < nv; i++) {
     from[i] = tg_make(j, TG_OP_ARG, p->reduce->src[i]->type, 1, i, 0, NULL);
     from[nv + i] = tg_make(j, TG_OP_ARG, p->reduce->src[i]->type, 1, nv + i, 0, NULL);
@@ -305,209 +273,16 @@ static const tg_uop *combine(plan *p, uint32_t v, const tg_uop *const *left, con
 static void emit_update(plan *p, level *l, const tg_uop *const *sub, const tg_uop *const *value) {
   state *s = p->s;
   uint32_t nv = p->info.values;
-  const tg_uop *old[MAX_VALUES] = {0}, *kept[MAX_VALUES] = {0};
+  const tg_uop *old[TG_REDUCE_VALUES] = {0}, *kept[TG_REDUCE_VALUES] = {0};
   for (uint32_t v = 0; v < nv; v++) old[v] = tg_load(s->j, p->acc[v], sub, NULL, NULL, 0);
   for (uint32_t v = 0; v + 1 < nv; v++) {
-    kept[v] = register_of(p, "next", p->acc[v]->type, 1, 0, NULL);
-    put(s, l, kept[v]);
-    put(s, l, tg_store(s->j, kept[v], NULL, combine(p, v, old, value), NULL, 0));
+    kept[v] = tg_reduce_register(p, "next", p->acc[v]->type, 1, 0, NULL);
+    tg_reduce_put(s, l, kept[v]);
+    tg_reduce_put(s, l, tg_store(s->j, kept[v], NULL, tg_reduce_combine(p, v, old, value), NULL, 0));
   }
-  put(s, l, tg_store(s->j, p->acc[nv - 1], sub, combine(p, nv - 1, old, value), NULL, 0));
+  tg_reduce_put(s, l, tg_store(s->j, p->acc[nv - 1], sub, tg_reduce_combine(p, nv - 1, old, value), NULL, 0));
   for (uint32_t v = 0; v + 1 < nv; v++)
-    put(s, l, tg_store(s->j, p->acc[v], sub, tg_load(s->j, kept[v], NULL, NULL, NULL, 0), NULL, 0));
-}
-
-/* Combines n tuples of nv values, at a stride of `step` tuples, by halving in place; the result is at t. */
-static void halve(plan *p, const tg_uop **t, uint32_t n, uint32_t step) {
-  uint32_t nv = p->info.values;
-  for (; n > 1; n = (n + 1) / 2)
-    for (uint32_t i = 0, h = (n + 1) / 2; i + h < n; i++) {
-      const tg_uop *next[MAX_VALUES], **left = t + (size_t)i * step * nv, **right = t + (size_t)(i + h) * step * nv;
-      for (uint32_t v = 0; v < nv; v++) next[v] = combine(p, v, left, right);
-      for (uint32_t v = 0; v < nv; v++) left[v] = next[v];
-    }
-}
-
-static const tg_uop *vector_register(plan *p, const char *name, uint32_t v, uint32_t lanes, uint32_t elements) {
-  tg_job *j = p->s->j;
-  const tg_uop *dim = tg_index(j, elements);
-  tg_buffer info = {
-      .name = name, .space = TG_SPACE_REG, .rank = elements > 0, .type = p->acc[v]->type, .pos = p->s->pos};
-  return tg_define(j, info, lanes, &dim, NULL, true);
-}
-
-/* Lanes `from`.. of a tile of w elements. */
-static const tg_uop *lanes_at(plan *p, const tg_uop *tile, uint32_t from, uint32_t lanes) {
-  tg_job *j = p->s->j;
-  const tg_uop *at = tg_index(j, from);
-  if (lanes > 1) at = from ? tg_op2(j, TG_OP_ADD, at, tg_iota(j, TG_INDEX, lanes)) : tg_iota(j, TG_INDEX, lanes);
-  return tg_load(j, tile, &at, NULL, NULL, 0);
-}
-
-/* FOLD for tuples: after the loops the lanes are stored to memory once, and their halves are combined as vectors. */
-static void fold_tuples(plan *p, level *l, const tg_uop **value, uint32_t w) {
-  state *s = p->s;
-  uint32_t nv = p->info.values;
-  const tg_uop *part[MAX_VALUES], *left[MAX_VALUES], *right[MAX_VALUES], *kept[MAX_VALUES],
-      *at = tg_iota(s->j, TG_INDEX, w);
-  for (uint32_t v = 0; v < nv; v++) {
-    part[v] = vector_register(p, "part", v, 1, w);
-    put(s, l, part[v]);
-    put(s, l, tg_store(s->j, part[v], &at, value[v], NULL, 0));
-  }
-  for (uint32_t n = w; n > 1; n = (n + 1) / 2) {
-    uint32_t half = (n + 1) / 2, lanes = n - half;
-    for (uint32_t v = 0; v < nv; v++) {
-      left[v] = lanes_at(p, part[v], 0, lanes);
-      right[v] = lanes_at(p, part[v], half, lanes);
-    }
-    for (uint32_t v = 0; v < nv; v++) {
-      kept[v] = vector_register(p, "next", v, lanes, 0);
-      put(s, l, kept[v]);
-      put(s, l, tg_store(s->j, kept[v], NULL, combine(p, v, left, right), NULL, 0));
-    }
-    at = lanes > 1 ? tg_iota(s->j, TG_INDEX, lanes) : tg_index(s->j, 0);
-    for (uint32_t v = 0; v < nv; v++)
-      put(s, l, tg_store(s->j, part[v], &at, tg_load(s->j, kept[v], NULL, NULL, NULL, 0), NULL, 0));
-  }
-  for (uint32_t v = 0; v < nv; v++) value[v] = lanes_at(p, part[v], 0, 1);
-}
-
-/* Combines the accumulators of all upcast copies, at subscripts `sub` of the other ranges, by halving; the result is
- * the first tuple. */
-static void halve_copies(plan *p, uint32_t copies, const tg_uop **t, const tg_uop **sub) {
-  state *s = p->s;
-  uint32_t nv = p->info.values;
-  for (uint32_t c = 0; c < copies; c++) {
-    for (uint32_t i = p->nupcast, rest = c; i-- > 0; rest /= p->extent[i]) sub[i] = tg_index(s->j, rest % p->extent[i]);
-    for (uint32_t v = 0; v < nv; v++) t[(size_t)c * nv + v] = tg_load(s->j, p->acc[v], sub, NULL, NULL, 0);
-  }
-  uint32_t step = copies;
-  for (uint32_t i = 0; i < p->nupcast; i++) {
-    step /= p->extent[i];
-    for (uint32_t rest = 0; rest < step; rest++) halve(p, t + (size_t)rest * nv, p->extent[i], step);
-  }
-  tg_assert(&s->j->env, step == 1);   /* each copy is in the result */
-}
-
-/* Tuples on a target with warps: a tile over the threads is halved range by range, in lockstep. */
-static void halve_threads(plan *p, level *at, uint32_t copies, const tg_uop **value) {
-  state *s = p->s;
-  tg_job *j = s->j;
-  uint32_t nv = p->info.values, rank = p->nwide - p->nupcast;
-  const tg_uop *part[MAX_VALUES], *next[MAX_VALUES], *sub[MAX_RANGES], *left[MAX_VALUES], *right[MAX_VALUES];
-  level *opened[MAX_RANGES], *l;
-  for (uint32_t v = 0; v < nv; v++)
-    put(s, at, part[v] = register_of(p, "part", p->acc[v]->type, 1, rank, p->extent + p->nupcast));
-  l = open_wide(p, at, p->nupcast, opened, sub);
-  halve_copies(p, copies, value, sub);
-  for (uint32_t v = 0; v < nv; v++) put(s, l, tg_store(j, part[v], sub + p->nupcast, value[v], NULL, 0));
-  for (uint32_t i = p->nwide; i-- > p->nupcast;) close_level(s, opened[i]);
-  for (uint32_t k = p->nupcast; k < p->nwide; k++)
-    for (uint32_t n = p->extent[k]; n > 1; n = (n + 1) / 2) {
-      for (uint32_t v = 0; v < nv; v++)
-        put(s, at, next[v] = register_of(p, "part", p->acc[v]->type, 1, rank, p->extent + p->nupcast));
-      l = open_wide(p, at, p->nupcast, opened, sub);
-      const tg_uop *own = sub[k], *far = tg_op2(j, TG_OP_ADD, own, tg_index(j, (n + 1) / 2)),
-                   *paired = tg_op2(j, TG_OP_LT, far, tg_index(j, n));
-      for (uint32_t v = 0; v < nv; v++) left[v] = tg_load(j, part[v], sub + p->nupcast, NULL, NULL, 0);
-      sub[k] = tg_op2(j, TG_OP_MIN, far, tg_index(j, p->extent[k] - 1));
-      for (uint32_t v = 0; v < nv; v++) right[v] = tg_load(j, part[v], sub + p->nupcast, NULL, NULL, 0);
-      sub[k] = own;
-      for (uint32_t v = 0; v < nv; v++)
-        put(s, l,
-            tg_store(j, next[v], sub + p->nupcast, tg_op3(j, TG_OP_WHERE, paired, combine(p, v, left, right), left[v]),
-                     NULL, 0));
-      for (uint32_t i = p->nwide; i-- > p->nupcast;) close_level(s, opened[i]);
-      for (uint32_t v = 0; v < nv; v++) part[v] = next[v];
-    }
-  for (uint32_t i = p->nupcast; i < p->nwide; i++) sub[i] = tg_index(j, 0);
-  for (uint32_t v = 0; v < nv; v++) value[v] = tg_load(j, part[v], sub + p->nupcast, NULL, NULL, 0);
-}
-
-/* Results on a target with warps: halve_threads for tuples, FOLD of the whole tile for single values. The result is
- * stored in a register, so that it is not computed again. */
-static void results_of_threads(plan *p, level *l, uint32_t copies, const tg_uop **result) {
-  state *s = p->s;
-  tg_job *j = s->j;
-  uint32_t nv = p->info.values, lanes = 1, inner = 1;
-  const tg_uop **t = tg_new(&j->env, const tg_uop *, (size_t)copies * nv), *sub[MAX_RANGES];
-  for (uint32_t i = p->nupcast; i < p->nwide; i++) lanes *= p->extent[i];
-  if (lanes > TG_REDUCE_THREADS)
-    tg_fail_at(j, s->pos, "a reduction over %u threads, and %d are the most", lanes, TG_REDUCE_THREADS);
-  for (uint32_t i = p->nwide; i-- > p->nupcast; inner *= p->extent[i]) {
-    sub[i] = tg_index(j, 0);
-    if (p->extent[i] == 1) continue;
-    sub[i] = tg_iota(j, TG_INDEX, lanes);
-    if (inner > 1) sub[i] = tg_op2(j, TG_OP_IDIV, sub[i], tg_index(j, inner));
-    if (inner * p->extent[i] < lanes) sub[i] = tg_op2(j, TG_OP_MOD, sub[i], tg_index(j, p->extent[i]));
-  }
-  if (p->info.generic && lanes > 1) halve_threads(p, l, copies, t);
-  else halve_copies(p, copies, t, sub);
-  if (t[0]->lanes > 1) t[0] = tg_make(j, TG_OP_FOLD, t[0]->type, 1, p->info.op, 1, t);
-  for (uint32_t v = 0; v < nv; v++) {
-    const tg_uop *kept = register_of(p, "result", t[v]->type, 1, 0, NULL);
-    put(s, l, kept);
-    put(s, l, tg_store(j, kept, NULL, t[v], NULL, 0));
-    result[v] = tg_load(j, kept, NULL, NULL, NULL, 0);
-  }
-}
-
-/* Combines the accumulators of all upcast copies by halving, first range first, then the lanes by FOLD. */
-static void results(plan *p, level *l, const tg_uop **result) {
-  state *s = p->s;
-  uint32_t nv = p->info.values, copies = 1;
-  for (uint32_t i = 0; i < p->nupcast; i++) copies *= p->extent[i];
-  for (uint32_t i = p->nupcast; i < p->nwide; i++)
-    if (!p->extent[i]) copies = 0;
-  if (!copies) {
-    for (uint32_t v = 0; v < nv; v++)
-      result[v] = p->info.generic ? rewrite(s, p->reduce->src[nv + v]) : tg_identity(s->j, p->info.op, p->acc[v]->type);
-    return;
-  }
-  if (copies > 1 << 16) tg_fail_at(s->j, s->pos, "a reduction of more than 65536 accumulators");
-  if (s->device && p->nwide > p->nupcast) {
-    results_of_threads(p, l, copies, result);
-    return;
-  }
-  const tg_uop **t = tg_new(&s->j->env, const tg_uop *, (size_t)copies * nv), *sub[MAX_RANGES];
-  for (uint32_t i = p->nupcast; i < p->nwide; i++)
-    sub[i] = p->extent[i] == 1 ? tg_index(s->j, 0) : tg_iota(s->j, TG_INDEX, p->extent[i]);
-  halve_copies(p, copies, t, sub);
-  uint32_t lanes = t[0]->lanes;
-  for (uint32_t v = 0; v < nv; v++) {
-    result[v] = t[v];
-    if (lanes < t[v]->lanes) lanes = t[v]->lanes;
-    if (!p->info.generic && p->acc[v]->lanes == 1 && result[v]->lanes > 1)
-      result[v] = tg_make(s->j, TG_OP_FOLD, result[v]->type, 1, p->info.op, 1, &result[v]);
-  }
-  if (p->info.generic && lanes > 1) fold_tuples(p, l, result, lanes);
-}
-
-/* Closes the thread loop around `result`: each task stores its result to LOCAL memory, from which they are combined. */
-static void share(plan *p, level *tasks, const tg_uop **result) {
-  state *s = p->s;
-  uint32_t n = constant_extent(s, p->thread), nv = p->info.values;
-  if (!n) tg_fail_at(s->j, s->pos, "a reduction over a thread range of no iterations");
-  if (tasks->outer->depth)
-    tg_fail_at(s->j, s->pos, "a reduction over the thread range %s stands inside a loop",
-               s->j->ranges.data[tg_range_ordinal(p->thread)].name);
-  const tg_uop **t = tg_new(&s->j->env, const tg_uop *, (size_t)n * nv + nv), *dim = tg_index(s->j, n);
-  for (uint32_t v = 0; v < nv; v++) {
-    const tg_uop *partial = tg_define(
-        s->j,
-        (tg_buffer){.name = "partial", .space = TG_SPACE_LOCAL, .rank = 1, .type = p->acc[v]->type, .pos = s->pos}, 1,
-        &dim, NULL, true);
-    put(s, tasks->outer, partial);
-    put(s, tasks, tg_store(s->j, partial, &tasks->range, result[v], NULL, 0));
-    for (uint32_t i = 0; i < n; i++) {
-      const tg_uop *at = tg_index(s->j, i);
-      t[(size_t)i * nv + v] = tg_load(s->j, partial, &at, NULL, NULL, 0);
-    }
-  }
-  close_level(s, tasks);
-  halve(p, t, n, 1);
-  for (uint32_t v = 0; v < nv; v++) result[v] = t[v];
+    tg_reduce_put(s, l, tg_store(s->j, p->acc[v], sub, tg_load(s->j, kept[v], NULL, NULL, NULL, 0), NULL, 0));
 }
 
 /* Finds the prefetches in the reduction's values, but not those of nested reductions. */
@@ -537,7 +312,7 @@ static void put_prefetches(plan *p, level *l, uint32_t range, uint32_t n, const 
     for (uint32_t k = range + 1; k < p->nseq && here; k++) here = !tg_uses(s->j, prefetch[i], p->sequential[k]);
     for (uint32_t k = 0; k < p->nwide && here && range < p->nseq; k++) here = !tg_uses(s->j, prefetch[i], p->wide[k]);
     if (!here) continue;
-    put(s, l, rewrite(s, prefetch[i]));
+    tg_reduce_put(s, l, tg_reduce_rewrite(s, prefetch[i]));
     prefetch[i] = NULL;
   }
   s->now = now;
@@ -636,16 +411,16 @@ static void define_accumulators(plan *p, level *base, const tg_uop *const *value
   for (uint32_t v = 0; v < p->info.values; v++) {
     if (value[v]->lanes > 1 && (p->nwide || p->thread || p->info.generic))
       tg_fail_at(p->s->j, p->s->pos, "contract has made this a sum of vectors, whose ranges can only be loops");
-    p->acc[v] = register_of(p, "acc", value[v]->type, value[v]->lanes, p->nwide, p->extent);
-    put(p->s, base, p->acc[v]);
+    p->acc[v] = tg_reduce_register(p, "acc", value[v]->type, value[v]->lanes, p->nwide, p->extent);
+    tg_reduce_put(p->s, base, p->acc[v]);
   }
 }
 
 static void finish_reduce(plan *p, level *base, level *home) {
   state *s = p->s;
   const tg_uop **result = tg_new(&s->j->env, const tg_uop *, p->info.values);
-  results(p, base, result);
-  if (p->thread) share(p, base, result);
+  tg_reduce_results(p, base, result);
+  if (p->thread) tg_reduce_share(p, base, result);
   s->home[p->reduce->id] = home;
   s->to[p->reduce->id] = result[0];
   s->values[p->reduce->id] = result;
@@ -654,10 +429,10 @@ static void finish_reduce(plan *p, level *base, level *home) {
 static void lower_reduce(state *s, const tg_uop *reduce) {
   plan p = {.s = s, .reduce = reduce, .info = tg_reduce_info(reduce)}, other[BESIDE];
   const tg_uop *needed = NULL, *beside[BESIDE];
-  tg_assert(&s->j->env, p.info.values <= MAX_VALUES && p.info.ranges <= MAX_RANGES);
+  tg_assert(&s->j->env, p.info.values <= TG_REDUCE_VALUES && p.info.ranges <= TG_REDUCE_RANGES);
   level *home = home_of(s, reduce, &needed), *base = home, *now = s->now, *l;
   tg_assert(&s->j->env, home->open);
-  const tg_uop *value[MAX_VALUES] = {0}, *term[BESIDE], *sub[MAX_RANGES], *prefetch[MAX_PREFETCHES];
+  const tg_uop *value[TG_REDUCE_VALUES] = {0}, *term[BESIDE], *sub[TG_REDUCE_RANGES], *prefetch[MAX_PREFETCHES];
   uint32_t prefetches = s->ahead ? find_prefetches(&p, prefetch, MAX_PREFETCHES) : 0;
   sort_ranges(&p, home);
   if (p.thread) base = open_level(s, home, p.thread, range_of(s, p.thread, TG_THREAD));
@@ -673,14 +448,14 @@ static void lower_reduce(state *s, const tg_uop *reduce) {
   }
   put_prefetches(&p, l, p.nseq, prefetches, prefetch);
   s->now = l;
-  for (uint32_t v = 0; v < p.info.values; v++) value[v] = rewrite(s, reduce->src[v]);
+  for (uint32_t v = 0; v < p.info.values; v++) value[v] = tg_reduce_rewrite(s, reduce->src[v]);
   s->now = now;
   uint32_t others = !s->ahead && !needed && one_of_several(s, reduce) ? find_beside(s, reduce, home, beside) : 0;
   s->now = l;
   for (uint32_t i = 0; i < others; i++) {
     other[i] = plan_beside(&p, beside[i]);
     bind_beside(s, reduce, beside[i]);
-    term[i] = rewrite(s, beside[i]->src[0]);
+    term[i] = tg_reduce_rewrite(s, beside[i]->src[0]);
   }
   s->now = now;
   define_accumulators(&p, base, value);
@@ -689,7 +464,7 @@ static void lower_reduce(state *s, const tg_uop *reduce) {
   for (uint32_t i = 0; i < others; i++) emit_init(&other[i], base);
   emit_update(&p, l, sub, value);
   for (uint32_t i = 0; i < others; i++) emit_update(&other[i], l, sub, &term[i]);
-  for (; l != base; l = l->outer) close_level(s, l);
+  for (; l != base; l = l->outer) tg_reduce_close(s, l);
   finish_reduce(&p, base, home);
   for (uint32_t i = 0; i < others; i++) finish_reduce(&other[i], base, home);
 }
@@ -721,7 +496,7 @@ static void finish(state *s, const tg_uop *u) {
   s->to[u->id] = u->op == TG_OP_GET ? s->values[u->src[0]->id][u->arg] : same ? u : tg_with_sources(s->j, u, src);
 }
 
-static const tg_uop *rewrite(state *s, const tg_uop *root) {
+const tg_uop *tg_reduce_rewrite(state *s, const tg_uop *root) {
   frames stack = {0};
   if (known(s, root)) return s->to[root->id];
   tg_push(&s->j->env, &stack, ((frame){root, 0}));
@@ -756,10 +531,10 @@ static void process(state *s, level *l, const tg_uop *u) {
       body->rest_n = u->n - i;
       process(s, body, u->src[i]);
     }
-    close_level(s, body);
+    tg_reduce_close(s, body);
     s->now = l;
   } else {
-    put(s, l, rewrite(s, u));
+    tg_reduce_put(s, l, tg_reduce_rewrite(s, u));
   }
   s->home[u->id] = l;
   s->pos = outer;
