@@ -163,7 +163,7 @@ const char *tg_attention_seen(tg_builder *tg_b_, const tg_attention_problem *p, 
 /* ---- rotary embedding ---- */
 
 const char *tg_attention_partner(tg_builder *tg_b_, const tg_attention_problem *p, const char *x) {
-  if (p->neighbours) return text("min(%s + 1 - %s %% 2*2, D - 1)", x, x);
+  if (p->neighbours) return text("max(min(%s + 1 - %s %% 2*2, D - 1), 0)", x, x);
   return text("(%s + %lld) %% %lld", x, (long long)p->rotary / 2, (long long)p->rotary);
 }
 
