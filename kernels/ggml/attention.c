@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * FLASH_ATTN_EXT by tg/attention.h. Q, K and V are read where they lie, by their strides; block-quantised K and V
- * become f32 in memory first. ggml's mask has the slopes of heads (ALiBi) as factors, which is a score_mod here; its
- * sinks, one more score for each head whose value is 0, scale the result by what LSE says. */
+ * become f32 in memory first. ggml's mask has the slopes of heads (ALiBi) as factors, which is a score_mod here. */
 #include <math.h>
 #include <string.h>
 #include "ggml/module.h"
 
-enum { LARGEST_HEAD = 512 };
+enum { LARGEST_HEAD = 576 };
 
 static bool has_rows(const struct ggml_tensor *t) {
   size_t size = ggml_type_size(t->type);
@@ -69,7 +68,7 @@ static tg_attention_desc desc_of(const tg_ggml_session *s, const struct ggml_ten
   else if (q->ne[1] <= 16) d.queries = (tg_dim){.lo = 2, .hi = 16};
   else d.queries = (tg_dim){.lo = 17, .hi = INT64_C(1) << 31};
   d.keys = (tg_dim){.lo = 1, .hi = INT64_C(1) << 31};
-  d.lse = node->src[4] != NULL;
+  d.sinks = node->src[4] != NULL;
   d.soft_cap = ggml_get_op_params_f32(node, 2);
   d.threads = s->threads;
   if (mask && ggml_get_op_params_f32(node, 1) > 0) {
@@ -95,23 +94,6 @@ static void set_mask(const struct ggml_tensor *node, const float *slopes, tg_att
   }
 }
 
-/* With a sink z, weights sum to exp(lse) / (exp(lse) + exp(z)). */
-static bool weigh_sinks(tg_ggml_session *s, struct ggml_tensor *node, float *lse) {
-  static const char body[] =
-      "    let f = 1 / (1 + exp($2[0] - $1[0]));\n"
-      "    range(j, N) {\n      @0[j] = $0[j] * f;\n    }\n";
-  size_t queries = (size_t)node->ne[2], heads = (size_t)node->ne[1];
-  tg_ggml_loops l = {.name = "sinks", .body = body, .fixed = true, .operands_n = 3};
-  memcpy(l.ne, node->ne, sizeof l.ne);
-  l.operand[0] = tg_ggml_writes(node);
-  l.operand[0].read = true;
-  l.operand[1] = (tg_ggml_operand){.data = lse, .type = TG_F32, .ne = {1, node->ne[1], node->ne[2], node->ne[3]},
-                                   .nb = {4, 4 * queries, 4, 4 * queries * heads}, .read = true};
-  l.operand[2] = (tg_ggml_operand){.data = node->src[4]->data, .type = TG_F32, .ne = {1, node->ne[1], 1, 1},
-                                   .nb = {4, 4, 4, 4}, .read = true};
-  return tg_ggml_run_loops(s, &l);
-}
-
 bool tg_ggml_attend(tg_ggml_session *s, struct ggml_tensor *node) {
   const struct ggml_tensor *q = node->src[0];
   operand k, v;
@@ -131,9 +113,8 @@ bool tg_ggml_attend(tg_ggml_session *s, struct ggml_tensor *node) {
   const float *slopes = NULL;
   if (d.score_mod && !(slopes = tg_ggml_slopes(s, q->ne[2], ggml_get_op_params_f32(node, 1)))) return false;
   set_mask(node, slopes, &call);
-  if (d.lse && !(call.lse = tg_ggml_scratch(s, GGML_RESULT, (size_t)ggml_nrows(node) * sizeof(float)))) return false;
+  if (d.sinks) call.sinks = node->src[4]->data;
   call.workspace_bytes = tg_attention_workspace(a, &call);
   if (!(call.workspace = tg_ggml_scratch(s, GGML_WORKSPACE, call.workspace_bytes))) return false;
-  if (tg_attention_run(a, &call)) return tg_ggml_failed("attention");
-  return !d.lse || weigh_sinks(s, node, call.lse);
+  return !tg_attention_run(a, &call) || tg_ggml_failed("attention");
 }

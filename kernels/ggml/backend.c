@@ -39,6 +39,7 @@ static const tg_ggml_operation operations[] = {
     {GGML_OP_CPY, "CPY", tg_ggml_rows_supports, tg_ggml_rows},
     {GGML_OP_CONT, "CONT", tg_ggml_rows_supports, tg_ggml_rows},
     {GGML_OP_DUP, "DUP", tg_ggml_rows_supports, tg_ggml_rows},
+    {GGML_OP_GET_ROWS, "GET_ROWS", tg_ggml_rows_supports, tg_ggml_rows},
 };
 enum { OPERATIONS = sizeof operations / sizeof *operations };
 

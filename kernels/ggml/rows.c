@@ -124,10 +124,17 @@ static bool supports_binary(const struct ggml_tensor *node) {
   return is_unary_of(node, is_float) && is_float(b) && has_whole_steps(b) && has_rows_of(b, node);
 }
 
+/* Elements keep their order; the shape may be another one where the result has no gaps. */
 static bool supports_copy(const struct ggml_tensor *node) {
   const struct ggml_tensor *x = node->src[0];
   return tg_ggml_is_float(x->type) && tg_ggml_is_float(node->type) && has_whole_steps(x) && is_written_well(node) &&
-         ggml_are_same_shape(x, node);
+         (ggml_are_same_shape(x, node) || ggml_is_contiguous(node));
+}
+
+static bool supports_get_rows(const struct ggml_tensor *node) {
+  const struct ggml_tensor *x = node->src[0];
+  return (tg_ggml_is_float(x->type) || tg_ggml_has_blocks(x->type)) && x->nb[0] == ggml_type_size(x->type) &&
+         node->src[1]->type == GGML_TYPE_I32 && node->type == GGML_TYPE_F32 && node->nb[0] == sizeof(float);
 }
 
 bool tg_ggml_rows_supports(const struct ggml_tensor *node) {
@@ -146,6 +153,7 @@ bool tg_ggml_rows_supports(const struct ggml_tensor *node) {
     case GGML_OP_CPY:
     case GGML_OP_CONT:
     case GGML_OP_DUP: return supports_copy(node);
+    case GGML_OP_GET_ROWS: return supports_get_rows(node);
     default: return false;
   }
 }
@@ -246,6 +254,41 @@ static bool run_binary(tg_ggml_session *s, struct ggml_tensor *node) {
   return tg_ggml_run_loops(s, &l);
 }
 
+static bool run_copy(tg_ggml_session *s, struct ggml_tensor *node) {
+  const struct ggml_tensor *x = node->src[0];
+  tg_ggml_loops l = loops_of("copy", copy, x, node);
+  if (!ggml_are_same_shape(x, node)) {
+    tg_ggml_operand *y = &l.operand[1];
+    memcpy(l.ne, x->ne, sizeof l.ne);
+    memcpy(y->ne, x->ne, sizeof y->ne);
+    for (int d = 1; d < 4; d++) y->nb[d] = y->nb[d - 1] * (size_t)y->ne[d - 1];
+  }
+  return tg_ggml_run_loops(s, &l);
+}
+
+/* Rows that ids name, as f32. */
+static bool run_get_rows(struct ggml_tensor *node) {
+  const struct ggml_tensor *x = node->src[0], *ids = node->src[1];
+  ggml_to_float_t to_float = ggml_get_type_traits(x->type)->to_float;
+  for (int64_t i = 0, all = ggml_nelements(ids); i < all; i++) {
+    int64_t i1 = i % ids->ne[0], i2 = i / ids->ne[0] % ids->ne[1], i3 = i / ids->ne[0] / ids->ne[1];
+    const char *id = (const char *)ids->data + i1 * (int64_t)ids->nb[0] + i2 * (int64_t)ids->nb[1] +
+                     i3 * (int64_t)ids->nb[2];
+    char *to = (char *)node->data + i1 * (int64_t)node->nb[1] + i2 * (int64_t)node->nb[2] + i3 * (int64_t)node->nb[3];
+    int32_t row;
+    memcpy(&row, id, sizeof row);
+    if (row < 0 || row >= x->ne[1]) {
+      GGML_LOG_ERROR("tg: row %d of %d\n", (int)row, (int)x->ne[1]);
+      return false;
+    }
+    const char *from = (const char *)x->data + row * (int64_t)x->nb[1] + i2 * (int64_t)x->nb[2] +
+                       i3 * (int64_t)x->nb[3];
+    if (x->type == GGML_TYPE_F32) memcpy(to, from, (size_t)x->ne[0] * sizeof(float));
+    else to_float(from, (float *)to, x->ne[0]);
+  }
+  return true;
+}
+
 bool tg_ggml_rows(tg_ggml_session *s, struct ggml_tensor *node) {
   switch (node->op) {
     case GGML_OP_SOFT_MAX: return run_softmax(s, node);
@@ -259,9 +302,7 @@ bool tg_ggml_rows(tg_ggml_session *s, struct ggml_tensor *node) {
     case GGML_OP_SUB:
     case GGML_OP_MUL:
     case GGML_OP_DIV: return run_binary(s, node);
-    default: {
-      tg_ggml_loops l = loops_of("copy", copy, node->src[0], node);
-      return tg_ggml_run_loops(s, &l);
-    }
+    case GGML_OP_GET_ROWS: return run_get_rows(node);
+    default: return run_copy(s, node);
   }
 }
