@@ -58,6 +58,9 @@ static const struct {
      "of ggml the folder of its libraries. Variants against the plain operation, what a call costs, the memory it "
      "takes. --tuned: with the choices\n"
      "that tg tune attention left there. --backward: gradients of the prefills instead, against torch\n"},
+    {"nn", NULL, bench_nn, " [--vs torch=PYTHON] [--cache DIR]",
+     "the small operations of tg/nn.h on rows of 100 to 50,257, one and two threads, against PyTorch, where that "
+     "Python (python3) has it\n"},
     {"engine", NULL, bench_engine, " [--cache DIR]",
      "what engines use of tg/gemm.h: an epilogue against a pass behind the product, one plan for any number of rows, "
      "one packing, strides, long\n"

@@ -21,6 +21,7 @@ int bench_model(const tool_args *);                         /* points of the cos
 int bench_polybench(tg_context *, const tool_args *);       /* 30 kernels, one core, against plain C */
 int bench_gemm(const tool_args *);                          /* lists of shapes against libraries */
 int bench_attention(const tool_args *);                     /* a list of shapes against libraries; variants, memory */
+int bench_nn(const tool_args *);                            /* small operations on rows against PyTorch */
 int bench_engine(const tool_args *);                        /* what engines use of tg/gemm.h beside the plain product */
 int bench_start(const tool_args *);                         /* a fresh process to its first product */
 int bench_tune(const tool_args *);                          /* sweeps of spaces: the search and its cost model */
