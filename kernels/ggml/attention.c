@@ -51,12 +51,47 @@ static bool read_operand(tg_ggml_session *s, const struct ggml_tensor *t, int wh
   return true;
 }
 
+/* Masks of models mostly have 0 where a query sees a key, and -inf elsewhere. Such a mask becomes bools in GGML_SEEN,
+ * with which blocks without keys are left out; they serve all layers of a graph. False: it has other values, or there
+ * is no memory. */
+static bool says_seen(tg_ggml_session *s, const struct ggml_tensor *mask, int64_t queries) {
+  if (s->mask.of == mask && s->mask.graph == s->graph) return s->mask.says_seen;
+  s->mask.of = mask, s->mask.graph = s->graph, s->mask.says_seen = false, s->mask.blocks_of = NULL;
+  int64_t keys = mask->ne[0];
+  uint8_t *seen = tg_ggml_scratch(s, GGML_SEEN, (size_t)(keys * queries * mask->ne[2] * mask->ne[3]));
+  if (!seen) return false;
+  for (int64_t i3 = 0; i3 < mask->ne[3]; i3++)
+    for (int64_t i2 = 0; i2 < mask->ne[2]; i2++)
+      for (int64_t i1 = 0; i1 < queries; i1++, seen += keys) {
+        const uint16_t *row = (const uint16_t *)((const char *)mask->data + i1 * (int64_t)mask->nb[1] +
+                                                 i2 * (int64_t)mask->nb[2] + i3 * (int64_t)mask->nb[3]);
+        unsigned other = 0;
+        for (int64_t j = 0; j < keys; j++) {
+          seen[j] = row[j] != 0xfc00;
+          other |= seen[j] & (row[j] != 0);
+        }
+        if (other) return false;
+      }
+  return s->mask.says_seen = true;
+}
+
+/* Which blocks of keys the bools leave, for all layers that have the same plan. */
+static bool find_blocks(tg_ggml_session *s, const tg_attention *a, tg_attention_call *call) {
+  size_t bytes = tg_attention_blocks_bytes(a, call);
+  uint8_t *blocks = bytes ? tg_ggml_scratch(s, GGML_BLOCKS, bytes) : NULL;
+  if (!blocks) return !bytes;
+  if (s->mask.blocks_of != a && tg_attention_blocks(a, call, blocks)) return tg_ggml_failed("blocks of a mask");
+  s->mask.blocks_of = a;
+  call->blocks = blocks;
+  return true;
+}
+
 static uint8_t values_of(const struct ggml_tensor *mask) {
   return (uint8_t)(TG_PER_QUERY | TG_PER_KEY | (mask->ne[2] > 1 ? TG_PER_HEAD : 0) |
                    (mask->ne[3] > 1 ? TG_PER_BATCH : 0));
 }
 
-static tg_attention_desc desc_of(const tg_ggml_session *s, const struct ggml_tensor *node, const operand *k,
+static tg_attention_desc desc_of(tg_ggml_session *s, const struct ggml_tensor *node, const operand *k,
                                  const operand *v) {
   const struct ggml_tensor *q = node->src[0], *mask = node->src[3];
   tg_attention_desc d;
@@ -76,13 +111,21 @@ static tg_attention_desc desc_of(const tg_ggml_session *s, const struct ggml_ten
     d.score_mod = mod;
     d.arg[0].name = m, d.arg[0].type = TG_F16, d.arg[0].per = values_of(mask);
     d.arg[1].name = slope, d.arg[1].type = TG_F32, d.arg[1].per = TG_PER_HEAD;
-  } else if (mask) d.mask = TG_F16, d.mask_per = values_of(mask);
+  } else if (mask) {
+    d.mask = says_seen(s, mask, q->ne[1]) ? TG_BOOL : TG_F16;
+    d.mask_per = values_of(mask);
+  }
   return d;
 }
 
-static void set_mask(const struct ggml_tensor *node, const float *slopes, tg_attention_call *call) {
+static void set_mask(tg_ggml_session *s, const struct ggml_tensor *node, const tg_attention_desc *d,
+                     const float *slopes, tg_attention_call *call) {
   const struct ggml_tensor *mask = node->src[3];
   if (!mask) return;
+  if (d->mask == TG_BOOL) {
+    call->mask = s->scratch[GGML_SEEN].at;   /* dense */
+    return;
+  }
   int64_t strides[4] = {mask->ne[3] > 1 ? (int64_t)mask->nb[3] / 2 : 0, mask->ne[2] > 1 ? (int64_t)mask->nb[2] / 2 : 0,
                         (int64_t)mask->nb[1] / 2, 1};
   if (slopes) {
@@ -110,11 +153,12 @@ bool tg_ggml_attend(tg_ggml_session *s, struct ggml_tensor *node) {
   };
   memcpy(call.k_strides, k.strides, sizeof k.strides);
   memcpy(call.v_strides, v.strides, sizeof v.strides);
+  if (d.sinks) call.sinks = node->src[4]->data;
   const float *slopes = NULL;
   if (d.score_mod && !(slopes = tg_ggml_slopes(s, q->ne[2], ggml_get_op_params_f32(node, 1)))) return false;
-  set_mask(node, slopes, &call);
-  if (d.sinks) call.sinks = node->src[4]->data;
+  set_mask(s, node, &d, slopes, &call);
   call.workspace_bytes = tg_attention_workspace(a, &call);
   if (!(call.workspace = tg_ggml_scratch(s, GGML_WORKSPACE, call.workspace_bytes))) return false;
+  if (d.mask == TG_BOOL && !find_blocks(s, a, &call)) return false;
   return !tg_attention_run(a, &call) || tg_ggml_failed("attention");
 }

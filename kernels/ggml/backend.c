@@ -61,6 +61,7 @@ static void free_backend(ggml_backend_t backend) {
 }
 
 static enum ggml_status compute(ggml_backend_t backend, struct ggml_cgraph *graph) {
+  ((tg_ggml_session *)backend->context)->graph++;
   for (int i = 0; i < ggml_graph_n_nodes(graph); i++) {
     struct ggml_tensor *node = ggml_graph_node(graph, i);
     if (!(node->flags & GGML_TENSOR_FLAG_COMPUTE) || ggml_is_empty(node)) continue;

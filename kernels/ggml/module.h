@@ -15,11 +15,16 @@
 
 /* ---- one back end of ggml: its threads, and memory that its operations reuse ---- */
 
-enum { GGML_WORKSPACE, GGML_PANEL, GGML_ROWS, GGML_RESULT, GGML_LISTS, GGML_TABLE, GGML_SCRATCHES };
+enum {
+  GGML_WORKSPACE, GGML_PANEL, GGML_ROWS, GGML_RESULT, GGML_LISTS, GGML_TABLE, GGML_SEEN, GGML_BLOCKS, GGML_SCRATCHES
+};
 
 typedef struct tg_ggml_session {
   int threads;
   struct { void *at; size_t bytes; } scratch[GGML_SCRATCHES];
+  uint64_t graph;              /* counts the graphs that were computed */
+  /* the last mask that was looked at (attention.c), in which graph, and whether it says only which keys are seen */
+  struct { const struct ggml_tensor *of; uint64_t graph; bool says_seen; const tg_attention *blocks_of; } mask;
 } tg_ggml_session;
 
 /* At least `bytes` of that scratch, aligned to 64; what was there is lost. NULL: out of memory. */

@@ -13,12 +13,14 @@ typedef struct {
   const char *a, *b;
   float *c;
   size_t a_row, a_step, b_row, b_step;
+  bool fixed;                     /* b is of a model: n and k are the same in each graph */
   int64_t c_row;                  /* elements */
 } product;
 
 /* ---- plans ---- */
 
-/* Sizes are open in a plan, within a class, so that graphs whose sizes grow need few plans. */
+/* Sizes are open in a plan, within a class, so that graphs whose sizes grow need few plans; those of a model's weights
+ * are fixed. */
 static tg_dim class_of(int64_t size, int64_t few, int64_t many) {
   if (size == 1) return (tg_dim){.lo = 1};
   if (size <= few) return (tg_dim){.lo = 2, .hi = few};
@@ -30,8 +32,8 @@ static tg_gemm_desc desc_of(const tg_ggml_session *s, const product *p) {
   memset(&d, 0, sizeof d);
   d.a = tg_ggml_type(p->type), d.b = tg_ggml_has_blocks(p->weights) ? TG_F32 : tg_ggml_type(p->weights), d.c = TG_F32;
   d.m = class_of(p->m, 16, INT64_C(1) << 31);
-  d.n = class_of(p->n, 16, INT64_C(1) << 31);
-  d.k = class_of(p->k, 128, 65536);
+  d.n = p->fixed ? (tg_dim){.lo = p->n} : class_of(p->n, 16, INT64_C(1) << 31);
+  d.k = p->fixed ? (tg_dim){.lo = p->k} : class_of(p->k, 128, 65536);
   d.a_major = p->a_step == ggml_type_size(p->type) ? TG_ROW_MAJOR : TG_ANY_STRIDES;
   d.b_major = p->b_step == ggml_type_size(p->weights) ? TG_COLUMN_MAJOR : TG_ANY_STRIDES;
   d.threads = s->threads;
@@ -130,7 +132,8 @@ static product product_of(const struct ggml_tensor *node) {
   const struct ggml_tensor *w = node->src[0], *x = node->src[1];
   return (product){.weights = w->type, .type = x->type, .m = x->ne[1], .n = w->ne[1], .k = w->ne[0],
                    .a = x->data, .b = w->data, .c = node->data, .a_row = x->nb[1], .a_step = x->nb[0],
-                   .b_row = w->nb[1], .b_step = w->nb[0], .c_row = (int64_t)(node->nb[1] / sizeof(float))};
+                   .b_row = w->nb[1], .b_step = w->nb[0], .c_row = (int64_t)(node->nb[1] / sizeof(float)),
+                   .fixed = w->buffer && ggml_backend_buffer_get_usage(w->buffer) == GGML_BACKEND_BUFFER_USAGE_WEIGHTS};
 }
 
 /* Pointers to the operands of each product of a batch. */

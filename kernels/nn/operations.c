@@ -67,25 +67,26 @@ static const char rmsnorm[] =
     "  }\n"
     "}\n";
 
-/* PAIR: of a head; SIGN: of the angle. */
-#define TURN(FROM, TO, SIGN, PAIR)                                                                                     \
-  "    let c = cosine[position[i], " PAIR "];\n"                                                                       \
-  "    let s = " SIGN "sine[position[i], " PAIR "];\n"                                                                 \
-  "    let a = " FROM "[i, h, (" PAIR ")*STEP];\n"                                                                     \
-  "    let b = " FROM "[i, h, (" PAIR ")*STEP + FAR];\n"                                                               \
-  "    " TO "[i, h, (" PAIR ")*STEP] = a * c - b * s;\n"                                                               \
-  "    " TO "[i, h, (" PAIR ")*STEP + FAR] = b * c + a * s;\n"
-/* Pairs beyond a multiple of 8 have a loop of their own: LLVM ends the process ("Cannot select", version 22)
- * on vectors of 16 interleaved pairs of which 12 are there. */
-#define ROPE(FROM, TO, SIGN)                                                                                           \
+/* SIGN: of the angle. FIRST, SECOND: the elements of the turned pair. */
+#define TURN(FROM, TO, SIGN, FIRST, SECOND)                                                                            \
+  "    let c = cosine[position[i], d];\n"                                                                              \
+  "    let s = " SIGN "sine[position[i], d];\n"                                                                        \
+  "    let a = " FROM "[i, h, d*STEP];\n"                                                                              \
+  "    let b = " FROM "[i, h, d*STEP + FAR];\n"                                                                        \
+  "    " TO "[i, h, d*STEP] = " FIRST ";\n"                                                                            \
+  "    " TO "[i, h, d*STEP + FAR] = " SECOND ";\n"
+#define ROPE(FROM, TO, SIGN, FIRST, SECOND)                                                                            \
   "range(i, M) range(h, H) {\n"                                                                                        \
-  "  range(d, R/2 - R/2 % 8) {\n" TURN(FROM, TO, SIGN, "d") "  }\n"                                                   \
-  "  range(d, R/2 % 8) {\n" TURN(FROM, TO, SIGN, "R/2 - R/2 % 8 + d") "  }\n"                                         \
+  "  range(d, R/2) {\n" TURN(FROM, TO, SIGN, FIRST, SECOND) "  }\n"                                                   \
   "  range(d, D - R) {\n"                                                                                              \
   "    " TO "[i, h, R + d] = " FROM "[i, h, R + d];\n"                                                                 \
   "  }\n"                                                                                                              \
   "}\n"
-static const char rope[] = ROPE("x", "y", ""), rope_backward[] = ROPE("dy", "dx", "-");
+#define ROUNDED "a * c - b * s", "b * c + a * s"
+#define FUSED "fma(a, c, -(b * s))", "fma(b, c, a * s)"
+#define ROPE_OF(...) ROPE(__VA_ARGS__)
+static const char rope[] = ROPE_OF("x", "y", "", ROUNDED), rope_backward[] = ROPE_OF("dy", "dx", "-", ROUNDED),
+                  rope_fused[] = ROPE_OF("x", "y", "", FUSED), rope_backward_fused[] = ROPE_OF("dy", "dx", "-", FUSED);
 
 static const char cross_entropy[] =
     "range(i, M) {\n"
@@ -193,8 +194,9 @@ static const tg_nn_operation operations[] = {
     BOTH(TG_NN_RMSNORM) = {.name = "rmsnorm", .rows = rmsnorm, .place = NN_x, .taken = NN_y},
     BACK(TG_NN_RMSNORM) = {.name = "rmsnorm_backward", .rows = rmsnorm_backward, .columns = rmsnorm_columns,
                            .place = NN_dy, .taken = NN_dx},
-    BOTH(TG_NN_ROPE) = {.name = "rope", .rows = rope, .place = NN_x, .taken = NN_y},
-    BACK(TG_NN_ROPE) = {.name = "rope_backward", .rows = rope_backward, .place = NN_dy, .taken = NN_dx},
+    BOTH(TG_NN_ROPE) = {.name = "rope", .rows = rope, .fused = rope_fused, .place = NN_x, .taken = NN_y},
+    BACK(TG_NN_ROPE) = {.name = "rope_backward", .rows = rope_backward, .fused = rope_backward_fused, .place = NN_dy,
+                        .taken = NN_dx},
     BOTH(TG_NN_CROSS_ENTROPY) = {.name = "cross_entropy", .rows = cross_entropy},
     BACK(TG_NN_CROSS_ENTROPY) = {.name = "cross_entropy_backward", .rows = cross_entropy_backward, .place = NN_x,
                                  .taken = NN_dx},

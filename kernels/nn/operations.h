@@ -46,8 +46,9 @@ typedef struct tg_nn_operation {
   /* The kernel over rows, and that over columns, of sums over all rows; NULL: there is none. An operand is read as
    * f32 (or as an integer), and a line that begins with one writes it, rounded to its type. */
   const char *rows, *columns;
-  /* instead of `rows`: if y is narrower than f32; on a device. NULL: the same */
-  const char *narrow, *device;
+  /* instead of `rows`: if y is narrower than f32; on a device; on a CPU with FMA, so that the text says which product
+   * is not rounded, and each row has the same bits in all loops. NULL: the same */
+  const char *narrow, *device, *fused;
   uint8_t place, taken;          /* in place: operand `taken` takes the place of operand `place`. Equal: it may not */
 } tg_nn_operation;
 /* NULL: op is none. */

@@ -139,9 +139,11 @@ static tg_status make(planning *p) {
   tg_status s = read_descriptor(p);
   if (s != TG_OK) return s;
   const tg_nn_operation *o = p->operation;
-  const char *rows = q->device && o->device                       ? o->device
+  bool fused = o->fused && !q->device && nn->plan.context->target.fma;
+  const char *rows = fused                                     ? o->fused
+                     : q->device && o->device                  ? o->device
                      : o->narrow && q->type[NN_OF_Y] != TG_F32 ? o->narrow
-                                                                  : o->rows;
+                                                               : o->rows;
   bool sums = tg_nn_has(q, NN_dweight) || tg_nn_has(q, NN_dbias);
   char name[64];
   snprintf(name, sizeof name, "%s_columns", o->name);

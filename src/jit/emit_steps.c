@@ -26,13 +26,14 @@ static LLVMValueRef pick(tg_emitter *e, LLVMValueRef a, LLVMValueRef b, const in
 }
 
 /* Puts each lane of v that lies in this part, under a mask, to its place there. Other places get the first lane of
- * `none`, or, if that is NULL, any value. */
+ * `none`, or, if that is NULL, the lane before: with any value there, LLVM takes the lanes for an extension by zeros
+ * of a form that it then cannot select (docs/llvm.md, "Places between lanes"). */
 static LLVMValueRef spread(tg_emitter *e, LLVMValueRef v, LLVMValueRef none, uint32_t part, uint32_t step,
                            uint32_t lanes) {
   uint32_t start = start_of(part, step, lanes, true);
   int at[MOST_LANES];
   for (uint32_t i = 0; i < lanes; i++)
-    at[i] = (start + i) % step ? none ? (int)lanes : NONE : (int)((start + i) / step);
+    at[i] = none && (start + i) % step ? (int)lanes : (int)((start + i) / step);
   return pick(e, v, none ? none : LLVMGetPoison(LLVMTypeOf(v)), at, lanes);
 }
 

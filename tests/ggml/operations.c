@@ -69,6 +69,7 @@ static struct ggml_tensor *node_of(enum ggml_op op, struct ggml_tensor *out, str
 
 static bool compute(struct ggml_tensor *node) {
   struct ggml_cgraph g = {1, &node};
+  stand_in_told[0] = 0;
   return device->iface.supports_op(device, node) &&
          backend->iface.graph_compute(backend, &g) == GGML_STATUS_SUCCESS;
 }
@@ -91,8 +92,10 @@ static void near(double got, double want, double size) {
 /* ---- products ---- */
 
 static void product(enum ggml_type weights, enum ggml_type type, int64_t m, int64_t k) {
+  static struct ggml_backend_buffer of_a_model = {GGML_BACKEND_BUFFER_USAGE_WEIGHTS};
   struct ggml_tensor *w = filled(weights, k, 33, 2, 1), *x = filled(type, k, m, 4, 3),
                      *y = node_of(GGML_OP_MUL_MAT, tensor(GGML_TYPE_F32, 33, m, 4, 3), w, x, NULL);
+  if (m == 3) w->buffer = &of_a_model;
   bool computed = compute(y);
   CHECK(computed, "%s by %s: %s", ggml_type_name(weights), ggml_type_name(type), stand_in_told);
   if (computed) EACH(y) for (int64_t n = 0; n < 33; n++) {
@@ -244,14 +247,18 @@ static void copies(void) {
 
 /* ---- attention ---- */
 
-static void attention(enum ggml_type kind, int64_t queries, bool masked, float max_bias, bool sinks) {
+static void attention(enum ggml_type kind, int64_t queries, bool masked, bool seen, float max_bias, bool sinks) {
   enum { HEAD = 64, KEYS = 50, HEADS = 4 };
   struct ggml_tensor *q = filled(GGML_TYPE_F32, HEAD, queries, HEADS, 2), *k = filled(kind, HEAD, KEYS, 2, 2),
                      *v = filled(kind, HEAD, KEYS, 2, 2), *mask = filled(GGML_TYPE_F16, KEYS, queries, 1, 1),
                      *sink = filled(GGML_TYPE_F32, HEADS, 1, 1, 1);
   struct ggml_tensor *y = node_of(GGML_OP_FLASH_ATTN_EXT, tensor(GGML_TYPE_F32, HEAD, HEADS, queries, 2), q, k, v);
   y->src[3] = masked ? mask : NULL, y->src[4] = sinks ? sink : NULL;
-  for (int i = 0; masked && i < queries * KEYS; i += 3) ((uint16_t *)mask->data)[i] = 0xfc00;   /* -inf */
+  for (int i = 0; masked && i < queries * KEYS; i++) {
+    uint16_t *m = (uint16_t *)mask->data + i;
+    if (seen) *m = i % KEYS > i / KEYS ? 0xfc00 : 0;   /* which keys are seen, alone: the first ones */
+    else if (i % 3 == 0) *m = 0xfc00;                  /* -inf */
+  }
   set_float(y, 0, 0.125f), set_float(y, 1, max_bias);
   CHECK(compute(y), "%s", stand_in_told);
   EACH(q) {
@@ -305,11 +312,13 @@ int main(void) {
   softmax(false, false, 0), softmax(true, false, 8), softmax(true, true, 0), softmax(false, true, 0);
   norm(GGML_OP_NORM, false), norm(GGML_OP_RMS_NORM, false), norm(GGML_OP_NORM, true), norm(GGML_OP_RMS_NORM, true);
   rotary(GGML_ROPE_TYPE_NORMAL, GGML_TYPE_F32), rotary(GGML_ROPE_TYPE_NEOX, GGML_TYPE_F16);
-  gates(GGML_GLU_OP_SWIGLU, true, false), gates(GGML_GLU_OP_REGLU, false, false), gates(GGML_GLU_OP_SWIGLU, false, true);
+  gates(GGML_GLU_OP_SWIGLU, true, false), gates(GGML_GLU_OP_REGLU, false, false);
+  gates(GGML_GLU_OP_SWIGLU, false, true);
   sums(10, 4, false), sums(1, 1, true), sums(10, 2, true);
   copies();
-  attention(GGML_TYPE_F16, 1, true, 0, false), attention(GGML_TYPE_Q8_0, 20, true, 8, true);
-  attention(GGML_TYPE_F32, 5, false, 0, true);
+  attention(GGML_TYPE_F16, 1, true, false, 0, false), attention(GGML_TYPE_Q8_0, 20, true, false, 8, true);
+  attention(GGML_TYPE_F32, 5, false, false, 0, true), attention(GGML_TYPE_F32, 40, true, true, 0, true);
+  attention(GGML_TYPE_F16, 3, true, true, 0, false), attention(GGML_TYPE_F16, 3, true, true, 8, false);
   refusals();
   backend->iface.free(backend);
   return TEST_END();

@@ -175,6 +175,30 @@ static void variants(void) {
   }
 }
 
+/* A row's bits are the same in a call of any number of rows, also those that are left over: 50 pairs. */
+static void check_rows_alone(void) {
+  enum { ROWS = 61, COLUMNS = 100 };
+  static float x[ROWS * COLUMNS], all[ROWS * COLUMNS], some[ROWS * COLUMNS], cosine[50], sine[50];
+  static int32_t position[ROWS];
+  for (int i = 0; i < ROWS * COLUMNS; i++) x[i] = sinf((float)(i * i % 1009));
+  for (int i = 0; i < 50; i++) cosine[i] = cosf((float)i / 7), sine[i] = sinf((float)i / 7);
+  for (int k = 0; k < 4; k++) {
+    tg_nn_desc d = {.op = TG_NN_ROPE, .rows = {1, 64}, .columns = {COLUMNS, 0}, .backward = k & 1,
+                    .flags = k & 2 ? TG_NN_INTERLEAVED : 0};
+    tg_nn *nn = NULL;
+    CHECK(tg_nn_plan(context, &d, &nn) == TG_OK, "%s", tg_error_message(context));
+    for (int rows = ROWS; nn && rows > 0; rows = rows > 30 ? 30 : rows / 2) {
+      float *to = rows == ROWS ? all : some;
+      tg_nn_call call = {.rows = rows, .position = position, .cosine = cosine, .sine = sine, .positions = 1};
+      if (k & 1) call.dy = x, call.dx = to;
+      else call.x = x, call.y = to;
+      if (run(nn, call))
+        CHECK(!memcmp(all, to, (size_t)rows * COLUMNS * sizeof *to), "rotary %d: other bits in %d rows", k, rows);
+    }
+    tg_nn_free(nn);
+  }
+}
+
 /* ---- rows that are not finite, and none ---- */
 
 enum { WIDE = 37 };
@@ -256,6 +280,7 @@ int main(void) {
   variants();
   check_softmax(TG_NN_SOFTMAX), check_softmax(TG_NN_LOG_SOFTMAX);
   check_losses();
+  check_rows_alone();
   check_empty();
   fprintf(stderr, "the largest error is %.2f of its bound\n", worst);
   tg_context_free(context);

@@ -8,7 +8,9 @@ typedef struct ggml_backend *ggml_backend_t;
 typedef struct ggml_backend_device *ggml_backend_dev_t;
 typedef struct ggml_backend_reg *ggml_backend_reg_t;
 typedef struct stand_in_buffer_type *ggml_backend_buffer_type_t;
-typedef struct stand_in_buffer *ggml_backend_buffer_t;
+typedef struct ggml_backend_buffer *ggml_backend_buffer_t;
+enum ggml_backend_buffer_usage { GGML_BACKEND_BUFFER_USAGE_ANY, GGML_BACKEND_BUFFER_USAGE_WEIGHTS };
+struct ggml_backend_buffer { enum ggml_backend_buffer_usage usage; };
 enum ggml_backend_dev_type { GGML_BACKEND_DEVICE_TYPE_CPU, GGML_BACKEND_DEVICE_TYPE_ACCEL };
 
 struct ggml_backend_dev_caps { bool async, host_buffer, buffer_from_host_ptr, events, mmap_support; };
@@ -46,5 +48,6 @@ struct ggml_backend_reg { int api_version; struct ggml_backend_reg_i iface; void
 
 ggml_backend_buffer_type_t ggml_backend_cpu_buffer_type(void);
 ggml_backend_buffer_t ggml_backend_cpu_buffer_from_ptr(void *, size_t);
+enum ggml_backend_buffer_usage ggml_backend_buffer_get_usage(ggml_backend_buffer_t);
 bool ggml_backend_buft_is_host(ggml_backend_buffer_type_t);
 #endif

@@ -47,6 +47,7 @@ struct ggml_tensor {
   enum ggml_op op;
   int32_t op_params[16], flags;
   struct ggml_tensor *src[GGML_MAX_SRC];
+  struct ggml_backend_buffer *buffer;
   void *data;
 };
 struct ggml_cgraph { int n_nodes; struct ggml_tensor **nodes; };

@@ -5,13 +5,15 @@
 #include <string.h>
 #include "ggml/stand_in/stand_in.h"
 
-char stand_in_told[1024];
+char stand_in_told[4096];
 bool stand_in_is_another;
 
 void stand_in_log(const char *format, ...) {
+  size_t n = strlen(stand_in_told), most = sizeof stand_in_told;
   va_list ap;
+  if (n > most / 2) n = 0;
   va_start(ap, format);
-  vsnprintf(stand_in_told, sizeof stand_in_told, format, ap);
+  vsnprintf(stand_in_told + n, most - n, format, ap);
   va_end(ap);
 }
 
@@ -73,6 +75,7 @@ ggml_backend_buffer_t ggml_backend_cpu_buffer_from_ptr(void *at, size_t bytes) {
   (void)at, (void)bytes;
   return NULL;
 }
+enum ggml_backend_buffer_usage ggml_backend_buffer_get_usage(ggml_backend_buffer_t b) { return b->usage; }
 bool ggml_backend_buft_is_host(ggml_backend_buffer_type_t type) { return type == NULL; }
 
 /* ---- values of all types, one at a time ---- */

@@ -5,7 +5,7 @@
 #include <ggml-backend-impl.h>
 #include <ggml-impl.h>
 
-extern char stand_in_told[1024];   /* the last line of the log */
+extern char stand_in_told[4096];   /* the log since the last node */
 extern bool stand_in_is_another;   /* true: operations have other numbers */
 double stand_in_value(enum ggml_type, const void *row, int64_t i);
 #endif
