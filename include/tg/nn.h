@@ -104,6 +104,8 @@ typedef struct tg_nn_desc {     /* zero means default; fields are only ever appe
   /* device of the context on which calls run. All operands of calls are memory of the device (tg/device.h). NULL: the
    * host's CPU */
   tg_device *device;
+  /* as in tg_compile_options (tg.h): once it is not 0, the planning ends with TG_CANCELLED. NULL: none */
+  const int *cancel;
 } tg_nn_desc;
 
 /* Operands of matrices are [rows][columns]; ..._ld: elements from one row to the next, 0: dense. An operand that the

@@ -38,7 +38,8 @@ typedef enum tg_status {
   TG_INTERNAL,  /* a bug in tg */
   TG_MISS,      /* the kernel is not in the cache, and nothing may be compiled here */
   TG_TIMEOUT,   /* what was waited for has not happened within the time given */
-  TG_LOST       /* the device was reset or removed (device.h says what to do) */
+  TG_LOST,      /* the device was reset or removed (device.h says what to do) */
+  TG_CANCELLED  /* the caller's flag ended the call (tg_compile_options.cancel) */
 } tg_status;
 
 /* Element types. TG_INDEX is the unbounded integer of subscripts and extents; it has no storage. */
@@ -72,7 +73,11 @@ typedef struct tg_device tg_device;   /* device.h */
 enum {                        /* tg_context_options.flags */
   TG_CONTEXT_DEBUG = 1,       /* compiled code has line tables and is registered with gdb */
   TG_CONTEXT_PERF_MAP = 2,    /* kernels' addresses and names are written to /tmp/perf-PID.map, for perf */
-  TG_CONTEXT_VERIFY = 4       /* LLVM checks each module (tests) */
+  TG_CONTEXT_VERIFY = 4,      /* LLVM checks each module (tests) */
+  /* each launch on the CPU first reads all of the inputs that promise a range of values (in(idx, i32 in 0..99, ..)),
+   * and fails with TG_EINVAL if a value is outside of it: the message has the first one, its place and the line of the
+   * promise. Without the flag such a value is clamped. Launches in programs and graphs are not checked */
+  TG_CONTEXT_CHECK_PROMISES = 8
 };
 
 /* What a call that compiles a kernel did. Texts are valid while the hook runs. */
@@ -179,6 +184,10 @@ typedef struct tg_compile_options {   /* zero means default */
   const char *pack;
   /* device of this context that the kernel is compiled for and belongs to. NULL: the host's CPU */
   tg_device *device;
+  /* a flag of the caller's, which any thread may set while the call runs: once it is not 0, the call ends with
+   * TG_CANCELLED before its next pass, and before LLVM makes code, and keeps nothing in the cache. (LLVM's own work on
+   * one kernel is not interrupted.) NULL: none */
+  const int *cancel;
 } tg_compile_options;
 
 /* options may be NULL. */
@@ -216,7 +225,7 @@ typedef struct tg_kernel_info {
   int from_cache, tuned;           /* tuned: compiled with a tuned choice */
 } tg_kernel_info;
 TG_API const tg_kernel_info *tg_kernel_describe(const tg_kernel *);
-/* Bytes that buffer b must have if a launch has these parameters. */
+/* Bytes that buffer b must have if a launch has these parameters: from its first element in memory to its last. */
 TG_API tg_status tg_kernel_bytes(const tg_kernel *, const int64_t *params, uint32_t b, size_t *bytes);
 
 typedef struct tg_argument { void *data; size_t bytes; } tg_argument;
@@ -240,6 +249,12 @@ typedef struct tg_launch {
    * CPU: memory of that device. NULL: tg allocates */
   void *workspace;
   size_t workspace_bytes;          /* size of workspace */
+  /* names of `buffers` and of `params`, each of the kernel's once; then their order does not matter. NULL: they are in
+   * the order above */
+  const char *const *buffer_names, *const *param_names;
+  /* of each buffer: bytes from `data` to the element whose subscripts are 0. 0: the least that its strides allow, so that
+   * its first element in memory is at `data`; with a negative stride that is not the one of subscripts 0. NULL: all 0 */
+  const size_t *offsets;
 } tg_launch;
 /* Bytes of workspace for a launch with tg_launch.threads = threads, with or without a parallel_for. */
 TG_API size_t tg_kernel_workspace(const tg_kernel *, int threads);

@@ -146,6 +146,9 @@ typedef struct tg_tune_options {   /* zero means default */
    * reference is the CPU's. Programs that compile for a device with the same chip and the same major version of its
    * driver find the choice. NULL: the host's CPU */
   tg_device *device;
+  /* as in tg_compile_options: once it is not 0, the search ends before its next candidate with TG_CANCELLED, and keeps
+   * no choice; the journal has all that was found. NULL: none */
+  const int *cancel;
 } tg_tune_options;
 
 /* Tunes n kernels that solve one problem, with the same buffers and results; the first one with its default schedule is

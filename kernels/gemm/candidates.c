@@ -163,6 +163,7 @@ static uint32_t choose(choosing *w, const tg_gemm_problem *whole, uint32_t threa
                                     .regions = regions,
                                     .user = (void *)(uintptr_t)q,
                                     .threads = threads,
+                                    .cancel = g->plan.cancel,
                                     .kept_only = g->flags & TG_GEMM_NO_COMPILE};
   return tg_kit_choose(g->plan.context, &question, w->region);
 }

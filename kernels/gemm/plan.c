@@ -451,6 +451,7 @@ static tg_status lay_out(planning *p) {
   g->flags = p->desc->flags;
   memcpy(g->likely, p->desc->likely, sizeof g->likely);
   s = tg_kit_plan_open(&g->plan, g->plan.context, desc_name, p->desc->threads);
+  g->plan.cancel = p->desc->cancel;
   if (s == TG_OK) s = take_device(p);
   g->way = g->plan.context->target.machine.l1_ways > 0
                ? (int64_t)((double)g->plan.context->target.l1 / g->plan.context->target.machine.l1_ways)
@@ -492,6 +493,7 @@ tg_status tg_gemm_plan_sized(tg_context *c, const tg_gemm_desc *desc, size_t des
   if (!g) return TG_ENOMEM;
   g->plan.context = c;
   tg_status s = make(&(planning){.g = g, .desc = &d});
+  g->plan.cancel = NULL;
   if (s == TG_OK) *out = g;
   else tg_gemm_free(g);
   return s;

@@ -29,7 +29,8 @@ static bool price(void *user, uint32_t point, double *seconds) {
   memcpy(b, q->binding, n * sizeof *b);
   for (uint32_t i = 0; i < k->choice.knobs_n; i++) b[n++] = k->choice.knob[i];
   for (uint32_t i = 0; i < q->launches_n; i++) params[i] = q->launch[i].params;
-  tg_compile_options o = {.bindings = b, .bindings_n = n, .user = q->user, .flags = TG_COMPILE_UNTUNED};
+  tg_compile_options o = {.bindings = b, .bindings_n = n, .user = q->user, .flags = TG_COMPILE_UNTUNED,
+                          .cancel = q->cancel};
   const tg_launches launches = {params, q->launches_n, q->threads};
   return tg_kernel_price(w->c, k->def, &o, &launches, seconds);
 }
@@ -130,7 +131,7 @@ static uint32_t choose(choosing *w, tg_kit_region *out) {
   for (uint32_t i = 0; i < q->launches_n; i++) memcpy(ask.size[i], q->launch[i].size, sizeof ask.size[i]);
   tg_region by[TG_REGIONS];
   n = tg_price_choose(&ask, &w->table, by);
-  bool room = true;
+  bool room = !tg_flag_is_set(q->cancel);   /* else some have no price, and the choice is for nobody to keep */
   w->text[0] = 0;
   for (uint32_t i = 0; i < n; i++) {
     memcpy(out[i].size, by[i].size, sizeof out[i].size);

@@ -38,6 +38,7 @@ typedef struct tg_kit_question {
   uint32_t regions;              /* most regions; 0 or 1: one choice for all sizes */
   void *user;                    /* passed to the sketches' bodies */
   uint32_t threads;
+  const int *cancel;             /* as in tg_compile_options: an answer that it cut short is not kept */
   bool kept_only;                /* price nothing: what was kept, or the first */
 } tg_kit_question;
 

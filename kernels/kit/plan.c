@@ -60,7 +60,7 @@ tg_status tg_kit_compile(tg_kit_plan *p, const tg_kit_source *s, tg_kit_kernel *
     return tg_kit_fail(p->context, TG_INTERNAL, "internal error: %u sizes and %u knobs", n, s->choice->knobs_n);
   memcpy(b, s->binding, n * sizeof *b);
   tg_compile_options o = {
-      .bindings = b, .bindings_n = n, .user = s->user, .device = p->device,
+      .bindings = b, .bindings_n = n, .user = s->user, .device = p->device, .cancel = p->cancel,
       .flags = TG_COMPILE_ONE | (s->cached_only ? TG_COMPILE_CACHED_ONLY : 0)};
   if (tg_context_has_choices(p->context) && s->others && !p->device) {
     tg_compile_options tuned = o;

@@ -39,6 +39,7 @@ typedef struct tg_kit_plan {
   size_t per_thread, shared;             /* largest workspace of any kernel: bytes for each thread, bytes for all */
   uint32_t compiled, found, tuned;       /* kernels; how many came from the cache; how many have a tuned choice */
   tg_device *device;                     /* where kernels run; NULL: on the host's CPU */
+  const int *cancel;                     /* of the descriptor, while it is planned */
   bool strips;                           /* some calls run as strips, each with its own `shared` bytes */
 } tg_kit_plan;
 /* threads: the field of the descriptor `desc`: 0 or 1: the calling thread; n: at most n; -1: the whole pool. TG_EINVAL:

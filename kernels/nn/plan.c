@@ -112,6 +112,7 @@ static tg_status read_descriptor(planning *p) {
   if ((s = tg_kit_read_dims(c, desc_name, sizes, TG_COUNT(sizes))) != TG_OK) return s;
   if ((s = read_types(p)) != TG_OK || (s = read_special(p)) != TG_OK || (s = read_heads(p)) != TG_OK) return s;
   if ((s = tg_kit_plan_open(&nn->plan, c, desc_name, d->threads)) != TG_OK) return s;
+  nn->plan.cancel = d->cancel;
   if (!d->device || d->device->driver->immediate) return TG_OK;
   if (d->device->context != c) return wrong(p, "tg_nn_desc.device is another context's");
   nn->plan.device = d->device, q->device = true;
@@ -128,7 +129,8 @@ static tg_status compile(planning *p, const char *name, const char *body, uint32
   if (!tg_nn_write(&nn->problem, name, body, nn->text + n, sizeof nn->text - n, &nn->used))
     return tg_kit_fail(c, TG_INTERNAL, "internal error: the text of %s is too long", name);
   tg_compile_options o = {.flags = nn->flags & TG_NN_NO_COMPILE ? TG_COMPILE_CACHED_ONLY : 0,
-                          .device = nn->plan.device};
+                          .device = nn->plan.device,
+                          .cancel = nn->plan.cancel};
   tg_status s = tg_kernel_compile_text(c, "<nn>", nn->text + n, &o, &nn->kernel[k].kernel);
   return s == TG_OK ? tg_kit_connect(&nn->plan, &names, &nn->kernel[k]) : s;
 }
@@ -165,6 +167,7 @@ tg_status tg_nn_plan_sized(tg_context *c, const tg_nn_desc *desc, size_t desc_by
   if (!nn) return TG_ENOMEM;
   nn->plan.context = c;
   tg_status s = make(&(planning){.nn = nn, .desc = &d});
+  nn->plan.cancel = NULL;
   if (s == TG_OK) *out = nn;
   else tg_nn_free(nn);
   return s;

@@ -124,10 +124,25 @@ void tg_kept_write(tg_context *c, const char *key, const char *text);
 tg_status tg_device_add(tg_context *c, const tg_driver *driver, uint32_t i, uint32_t number, void *native,
                         tg_device **out, char *message, size_t n);
 
+/* arguments.c: a launch with names, in the kernel's order. */
+typedef struct tg_ordered_launch {
+  tg_launch launch;
+  tg_argument buffer[TG_MAX_BUFFERS];
+  size_t offset[TG_MAX_BUFFERS];
+  int64_t param[TG_MAX_BUFFERS];
+} tg_ordered_launch;
+static inline bool tg_launch_has_names(const tg_launch *l) { return l->buffer_names || l->param_names; }
+/* TG_EINVAL: a name is unknown, is given twice, or is missing; message says which. */
+tg_status tg_launch_order(const tg_kernel *k, const tg_launch *l, tg_ordered_launch *out, char *message, size_t n);
+
 /* kernel.c: what a launch with these parameters runs. */
 tg_device_kernel *tg_kernel_for(const tg_kernel *k, const int64_t *params, uint32_t params_n);
 
 /* source.c */
+/* NULL: out of memory; then loaded stays the caller's. */
+tg_kernel *tg_kernel_new(tg_context *c, tg_device_kernel *loaded, bool from_cache, bool tuned);
+/* load.c: what the key of a kernel that was built for a device begins with; the target's name follows. */
+#define TG_BUILT_KEY "tg built "
 static inline const tg_target *tg_target_asked(const tg_context *c, const tg_compile_options *o) {
   return o->device ? o->device->target : &c->target;
 }

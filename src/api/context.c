@@ -12,8 +12,8 @@ int tg_version(void) { return TG_VERSION; }
 const char *tg_status_name(tg_status s) {
   static const char *const names[] = {"ok",           "invalid",       "out of memory",  "input/output error",
                                       "limit passed", "backend error", "internal error", "not in the cache",
-                                      "out of time",  "device lost"};
-  _Static_assert(TG_COUNT(names) == TG_LOST + 1, "a name for each status");
+                                      "out of time",  "device lost",   "cancelled"};
+  _Static_assert(TG_COUNT(names) == TG_CANCELLED + 1, "a name for each status");
   return (unsigned)s < TG_COUNT(names) ? names[s] : "unknown status";
 }
 

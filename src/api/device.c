@@ -12,6 +12,7 @@ tg_status tg_device_add(tg_context *c, const tg_driver *driver, uint32_t i, uint
                     .allocator = c->env.allocator,
                     .target = &c->target,
                     .pool = c->pool,
+                    .check_promises = c->flags & TG_CONTEXT_CHECK_PROMISES && driver == &tg_driver_cpu,
                     .log = c->log,
                     .log_user = c->log_user},
             **last = &c->devices;

@@ -19,13 +19,13 @@ tg_status tg_kernel_bytes(const tg_kernel *k, const int64_t *params, uint32_t b,
   if (!bytes) return tg_context_fail(k->context, TG_EINVAL, "no place is given for the bytes");
   const tg_signature *s = k->loaded->signature;
   char message[512];
-  int64_t n;
+  int64_t n, before;
   *bytes = 0;
   if (b >= s->buffers_n) return tg_context_fail(k->context, TG_EINVAL, "the kernel has no such buffer");
   if (s->params_n && !params) return tg_context_fail(k->context, TG_EINVAL, "the kernel's parameters are missing");
   if (s->params_n && tg_signature_check_params(s, params, message, sizeof message))
     return tg_context_fail(k->context, TG_EINVAL, message);
-  if (tg_signature_bytes(s, b, params, &n, message, sizeof message))
+  if (tg_signature_bytes(s, b, params, &n, &before, message, sizeof message))
     return tg_context_fail(k->context, TG_EINVAL, message);
   *bytes = (size_t)n;
   return TG_OK;
@@ -59,15 +59,27 @@ static tg_status read_launch(const tg_kernel *k, const tg_launch **l, size_t byt
   return TG_OK;
 }
 
-/* queue NULL: the default one of the kernel's device, and wait */
-static tg_status start(tg_queue *q, tg_kernel *k, const tg_launch *l, size_t bytes) {
+static tg_status put(tg_queue *q, tg_kernel *k, const tg_launch *l) {
   char message[512];
-  tg_launch copy;
-  if (read_launch(k, &l, bytes, &copy) != TG_OK) return TG_EINVAL;
   tg_device_kernel *code = tg_kernel_for(k, l->params, l->params_n);
   tg_status s = q ? tg_device_put(q, code, l, message, sizeof message)
                   : tg_device_run(code, l, message, sizeof message);
   return s == TG_OK ? s : tg_context_fail(k->context, s, message);
+}
+
+/* Apart, for its large frame. */
+__attribute__((noinline)) static tg_status put_named(tg_queue *q, tg_kernel *k, const tg_launch *l) {
+  char message[512];
+  tg_ordered_launch o;
+  tg_status s = tg_launch_order(k, l, &o, message, sizeof message);
+  return s == TG_OK ? put(q, k, &o.launch) : tg_context_fail(k->context, s, message);
+}
+
+/* queue NULL: the default one of the kernel's device, and wait */
+static tg_status start(tg_queue *q, tg_kernel *k, const tg_launch *l, size_t bytes) {
+  tg_launch copy;
+  if (read_launch(k, &l, bytes, &copy) != TG_OK) return TG_EINVAL;
+  return tg_launch_has_names(l) ? put_named(q, k, l) : put(q, k, l);
 }
 
 /* k is NULL if it is from a failed compile */
@@ -88,11 +100,15 @@ tg_status tg_kernel_time_sized(tg_kernel *k, const tg_launch *l, size_t bytes, d
                                size_t out_bytes) {
   char message[512];
   tg_launch copy;
+  tg_ordered_launch o;
   tg_timing t = {.runs = 0};
   if (!k) return TG_EINVAL;
   if (!out) return tg_context_fail(k->context, TG_EINVAL, "no place is given for the timing");
   if (read_launch(k, &l, bytes, &copy) != TG_OK) return TG_EINVAL;
-  tg_status s = tg_device_time(tg_kernel_for(k, l->params, l->params_n), l, seconds, &t, message, sizeof message);
+  tg_status s = tg_launch_order(k, l, &o, message, sizeof message);
+  l = &o.launch;
+  if (s == TG_OK)
+    s = tg_device_time(tg_kernel_for(k, l->params, l->params_n), l, seconds, &t, message, sizeof message);
   tg_sized_write(out, out_bytes, &t, sizeof t);
   return s == TG_OK ? s : tg_context_fail(k->context, s, message);
 }

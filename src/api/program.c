@@ -174,6 +174,7 @@ tg_status tg_program_launch_sized(tg_program *p, tg_kernel *k, const tg_launch *
   if (!p || !k) return TG_EINVAL;
   if (still_open(p) != TG_OK) return TG_EINVAL;
   tg_launch plain, *l = &plain;
+  tg_ordered_launch o;
   if (TG_READ(p->context, tg_launch, l, given, launch_bytes) != TG_OK) return TG_EINVAL;
   if (!given || (!l->buffers && l->buffers_n) || (!l->params && l->params_n))
     return fail(p, TG_EINVAL, "step %u, '%s': the launch lacks its buffers or parameters", p->steps_n, k->info.name);
@@ -181,7 +182,9 @@ tg_status tg_program_launch_sized(tg_program *p, tg_kernel *k, const tg_launch *
     return fail(p, TG_EINVAL, "step %u: kernel '%s' was compiled for another device than the program's", p->steps_n,
                 k->info.name);
   plain.workspace = NULL;
-  tg_status s = tg_device_check(k->loaded, &plain, buffers, bytes, &w, message, sizeof message);
+  tg_status s = tg_launch_order(k, l, &o, message, sizeof message);
+  l = &o.launch;
+  if (s == TG_OK) s = tg_device_check(k->loaded, l, buffers, bytes, &w, message, sizeof message);
   if (s != TG_OK) return fail(p, s, "step %u: %s", p->steps_n, message);
   uint32_t n = l->buffers_n;
   tg_program_step *step = tg_program_take(p, sizeof *step);

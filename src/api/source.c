@@ -90,7 +90,7 @@ const char *tg_tuned_key(tg_job *j, tg_context *c, const tg_compile_options *o, 
 
 /* ---- loading ---- */
 
-static tg_kernel *new_kernel(tg_context *c, tg_device_kernel *loaded, bool from_cache, bool tuned) {
+tg_kernel *tg_kernel_new(tg_context *c, tg_device_kernel *loaded, bool from_cache, bool tuned) {
   const tg_signature *s = loaded->signature;
   const tg_code_info *code = &loaded->info;
   size_t bytes = sizeof(tg_kernel) + s->buffers_n * sizeof(tg_buffer_desc) + s->params_n * sizeof(tg_param_info);
@@ -131,7 +131,7 @@ static tg_status load(tg_compilation *k, tg_kernel **out) {
   tg_status s = d->driver->load(d, &o, &loaded, &k->job->env);
   if (s != TG_OK) return s;
   k->code = NULL;              /* now owned by the loaded kernel */
-  *out = new_kernel(c, loaded, k->from_cache, k->tuned);
+  *out = tg_kernel_new(c, loaded, k->from_cache, k->tuned);
   if (*out) return TG_OK;
   tg_device_unload(loaded);
   k->job->env.status = TG_ENOMEM;
@@ -194,6 +194,7 @@ static tg_status with_job(tg_compilation *w, void (*run)(void *), void *arg, tg_
   if (!w->job) return tg_context_fail(c, TG_ENOMEM, "out of memory");
   tg_job_init(w->job, a);
   w->job->env.blocks = &c->blocks;
+  w->job->cancel = w->source ? w->source->options->cancel : NULL;
   tg_status s = protect(w, run, arg) ? out ? load(w, out) : TG_OK : w->job->env.status;
   if (s != TG_OK) tg_context_fail(c, s, w->job->env.message);
   tell(w, s);
@@ -356,7 +357,7 @@ tg_status tg_with_choice(tg_context *c, const tg_kernel_source *s, const tg_kern
   tg_env_init(&k.env, &c->env.allocator);
   if (may_be_tuned(c, s->options) && with_job(&k.l.work, look_up, &k.l, NULL) == TG_OK && k.l.hit) {
     done = tg_protect(&k.env, with_choice, &k) &&
-           (k.status == TG_OK || k.status == TG_MISS || k.status == TG_ENOMEM);
+           (k.status == TG_OK || k.status == TG_MISS || k.status == TG_ENOMEM || k.status == TG_CANCELLED);
     if (done) status = k.status;
     else snprintf(k.l.near_miss, sizeof k.l.near_miss, "the tuned choice in %s is not used: %s",
                   c->tuned ? c->tuned : "the pack", tg_error_message(c));
@@ -380,6 +381,10 @@ static tg_status compile_source(void *user, const tg_kernel_source *s, bool tune
     return tg_context_fail(k->c, TG_MISS, "there is no tuned choice for this kernel");
   tg_status status = with_job(&w, find_or_compile, &w, k->out);
   if (status == TG_OK && w.division) tg_kernel_divide(*k->out, s, w.division, compile_version, k->c);
+  if (status == TG_OK && w.division && tg_flag_is_set(s->options->cancel)) {   /* it may lack versions */
+    tg_kernel_free(*k->out), *k->out = NULL;
+    status = tg_context_fail(k->c, TG_CANCELLED, "cancelled");
+  }
   if (w.division) k->c->env.allocator.free(k->c->env.allocator.user, w.division, TG_DIVISION_TEXT);
   return status;
 }

@@ -79,7 +79,7 @@ void tg_kernel_divide(tg_kernel *k, const tg_kernel_source *s, const char *divis
     v->loaded = earlier(k, division, words, words_n);
     v->again = v->loaded != NULL;
     if (!v->loaded && !(v->loaded = make(k, m, compile, user))) {
-      if (c->log) c->log(c->log_user, tg_error_message(c));
+      if (c->log && !tg_flag_is_set(s->options->cancel)) c->log(c->log_user, tg_error_message(c));
       break;
     }
     size_t workspace = v->loaded->info.workspace + v->loaded->info.shared;

@@ -114,6 +114,9 @@ const char *tg_sized_read(const char *type, void *own, size_t own_bytes, const v
                           size_t n);
 void tg_sized_write(void *to, size_t bytes, const void *own, size_t own_bytes);
 
+/* A flag of the caller's that another thread may set (tg_compile_options.cancel); NULL: it is not set. */
+static inline bool tg_flag_is_set(const int *flag) { return flag && __atomic_load_n(flag, __ATOMIC_RELAXED) != 0; }
+
 /* Seconds of a monotonic clock. */
 double tg_now(void);
 

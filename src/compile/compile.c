@@ -155,6 +155,7 @@ void tg_compile_program(tg_job *j, tg_context *c, const tg_kernel_source *s, tg_
   tg_jit *jit = tg_target_is_source(t) ? NULL : open_jit_for(j, c, s->options);
   lowering w = {j, c, s, entry, NULL};
   lower(&w);
+  tg_job_go_on(j);
   if (price && t->arch <= TG_ARCH_AARCH64) *price = tg_cost_of(j, t, w.linear, NULL, (int)t->threads).seconds;
   tg_object object =
       jit ? tg_jit_compile(jit, j, w.linear, &entry->info, ir, NULL) : source_of(j, t, w.linear, &entry->info);
@@ -208,6 +209,7 @@ static void compile(tg_job *j, tg_context *c, const tg_kernel_source *s, tg_cach
                     .source = {.file = "packing", .text = packing_of(j, c, s), .options = &none}};
   tg_job_init(w.job, &j->env.allocator);
   w.job->env.blocks = &c->blocks;
+  w.job->cancel = j->cancel;
   bool ok = tg_protect(&w.job->env, compile_packing, &w);
   tg_status status = w.job->env.status;
   const char *message = tg_strdup(&j->env, w.job->env.message);
@@ -287,7 +289,9 @@ static void show_stage(void *user, const char *pass, const tg_uop *sink) {
 static void show_packing(showing *k) {
   tg_job *j = k->work.job;
   tg_context *c = k->work.context;
-  tg_compile_options o = {.flags = k->work.source->options->flags, .device = k->work.source->options->device};
+  tg_compile_options o = {.flags = k->work.source->options->flags,
+                          .device = k->work.source->options->device,
+                          .cancel = j->cancel};
   tg_status s = tg_show_text(c, "packing", packing_of(j, c, k->work.source), &o, k->stage, k->write, k->user);
   if (s != TG_OK) tg_fail(&j->env, s, "%s", tg_error_message(c));
 }

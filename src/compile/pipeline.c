@@ -48,6 +48,7 @@ const tg_uop *tg_lower(tg_job *j, const tg_lowering *l, const char *until, tg_st
   }
   if (until && !strcmp(until, j->stage)) return sink;
   for (; p->name; p++) {
+    tg_job_go_on(j);
     sink = p->run(j, l, sink);
     j->sink = sink;
     j->stage = p->name;

@@ -223,6 +223,8 @@ static tg_ir not_beyond(tg_wrapper *w) {
 static tg_ir bytes_of(tg_wrapper *w, uint32_t b) {
   const tg_signature_buffer *buffer = &tg_signature_buffers(w->signature)[b];
   const char *name = string(w, buffer->name);
+  if (buffer->bytes >= 0 && buffer->before)
+    tg_fail(w->env, TG_ELIMIT, "%s: '%s' has a negative stride; ahead of time a stride is 0 or more", w->name, name);
   if (buffer->bytes >= 0) return tg_ir_number(buffer->bytes);
   const tg_signature_expr *e = &tg_signature_exprs(w->signature)[buffer->first];
   tg_ir elements = tg_ir_number(1), last = tg_ir_number(0), empty = tg_ir_number(0);

@@ -81,14 +81,14 @@ static tg_status wrong(char *message, size_t n, const char *format, ...) {
   return TG_EINVAL;
 }
 
-static tg_status check_overlaps(const tg_signature *s, const tg_launch *l, const int64_t *bytes, char *message,
+static tg_status check_overlaps(const tg_signature *s, void *const *at, const int64_t *bytes, char *message,
                                 size_t message_n) {
   const tg_signature_buffer *b = tg_signature_buffers(s);
   for (uint32_t i = 0; i < s->buffers_n; i++) {
     if (b[i].role == TG_ROLE_IN) continue;
-    uintptr_t from = (uintptr_t)l->buffers[i].data, to = from + (uintptr_t)bytes[i];
+    uintptr_t from = (uintptr_t)at[i], to = from + (uintptr_t)bytes[i];
     for (uint32_t k = 0; k < s->buffers_n; k++) {
-      uintptr_t other = (uintptr_t)l->buffers[k].data;
+      uintptr_t other = (uintptr_t)at[k];
       if (k == i || (k < i && b[k].role != TG_ROLE_IN) || other >= to || from >= other + (uintptr_t)bytes[k]) continue;
       return wrong(message, message_n, "'%s', which the kernel writes, overlaps '%s'",
                    tg_signature_strings(s) + b[i].name, tg_signature_strings(s) + b[k].name);
@@ -110,21 +110,33 @@ static tg_status check(const tg_device_kernel *k, const tg_launch *l, void **buf
                  l->params_n);
   if (s->params_n && tg_signature_check_params(s, l->params, message, message_n)) return TG_EINVAL;
   for (uint32_t i = 0; i < s->buffers_n; i++) {
-    uintptr_t at = (uintptr_t)l->buffers[i].data;
-    if (tg_signature_bytes(s, i, l->params, &bytes[i], message, message_n)) return TG_EINVAL;
+    const tg_argument *a = &l->buffers[i];
+    int64_t before;
+    if (tg_signature_bytes(s, i, l->params, &bytes[i], &before, message, message_n)) return TG_EINVAL;
+    size_t offset = l->offsets && l->offsets[i] ? l->offsets[i] : (size_t)before, skipped = offset - (size_t)before;
+    if (offset < (size_t)before)
+      return wrong(message, message_n, "'%s' reaches %lld bytes before its element of subscripts 0, whose offset is %zu",
+                   names + b[i].name, (long long)before, offset);
+    uintptr_t at = (uintptr_t)a->data + skipped;
     if (b[i].strided && b[i].role != TG_ROLE_IN && b[i].bytes < 0 && !tg_signature_apart(s, i, l->params))
       return wrong(message, message_n, "the strides of '%s', which the kernel writes, lay two elements on one place",
                    names + b[i].name);
-    if (l->buffers[i].bytes < (uint64_t)bytes[i])
-      return wrong(message, message_n, "'%s' has %zu bytes, %lld are needed", names + b[i].name, l->buffers[i].bytes,
-                   (long long)bytes[i]);
-    if (!at && bytes[i]) return wrong(message, message_n, "'%s' is NULL", names + b[i].name);
+    if (a->bytes < skipped || a->bytes - skipped < (uint64_t)bytes[i])
+      return wrong(message, message_n, "'%s' has %zu bytes, %zu are needed", names + b[i].name, a->bytes,
+                   skipped + (size_t)bytes[i]);
+    if (!a->data && bytes[i]) return wrong(message, message_n, "'%s' is NULL", names + b[i].name);
     if (at % (unsigned)tg_type_bytes(b[i].type))
       return wrong(message, message_n, "'%s' is not aligned to its elements of %d bytes", names + b[i].name,
                    tg_type_bytes(b[i].type));
-    buffers[i] = l->buffers[i].data;
+    buffers[i] = (void *)at;
   }
-  return check_overlaps(s, l, bytes, message, message_n);
+  return check_overlaps(s, buffers, bytes, message, message_n);
+}
+
+static tg_status check_promises(const tg_device_kernel *k, const tg_work *w, char *message, size_t n) {
+  for (uint32_t i = 0; i < k->signature->buffers_n; i++)
+    if (tg_signature_check_promise(k->signature, i, w->params, w->buffers[i], message, n)) return TG_EINVAL;
+  return TG_OK;
 }
 
 /* ---- launches ---- */
@@ -165,6 +177,7 @@ tg_status tg_device_put(tg_queue *q, tg_device_kernel *k, const tg_launch *l, ch
   tg_status s = tg_device_check(k, l, buffers, bytes, &w, message, n);
   if (s != TG_OK) return s;
   tg_graph *graph = atomic_load_explicit(&q->recording, memory_order_acquire);
+  if (q->device->check_promises && !graph && (s = check_promises(k, &w, message, n)) != TG_OK) return s;
   return graph ? tg_graph_add_launch(graph, k, l, &w, message, n) : tg_queue_put(q, k, &w, message, n);
 }
 

@@ -25,6 +25,7 @@ struct tg_device {
   tg_allocator allocator;
   const tg_target *target;     /* the target its kernels are compiled for */
   tg_pool *pool;               /* the context's pool of host threads */
+  bool check_promises;         /* launches read what inputs promise: the CPU alone */
   void (*log)(void *user, const char *message);   /* the context's; may be NULL */
   void *log_user;
   struct tg_jit *jit;          /* the compiler's, for a target that is not the context's; NULL: not needed yet */

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include "devices/device.h"
 
-/* What a step was recorded with. of_bytes: the sizes that the caller gave for the buffers. */
-typedef struct { void **buffers; size_t *of_bytes; int64_t *params; void *to; const void *from; char *workspace;
+/* What a step was recorded with. of_bytes, offsets: as the caller gave them for the buffers. */
+typedef struct { void **buffers; size_t *of_bytes, *offsets; int64_t *params; void *to; const void *from; char *workspace;
 } recorded;
 
 typedef struct node {
@@ -73,7 +73,7 @@ static void append(tg_graph *g, node *s) {
 tg_status tg_graph_add_launch(tg_graph *g, tg_device_kernel *k, const tg_launch *l, const tg_work *w, char *message,
                               size_t n) {
   const size_t buffers = l->buffers_n, params = l->params_n;
-  size_t bytes = sizeof(node) + (2 * buffers + 1) * sizeof(void *) + buffers * (sizeof(size_t) + sizeof(int64_t)) +
+  size_t bytes = sizeof(node) + (2 * buffers + 1) * sizeof(void *) + buffers * (2 * sizeof(size_t) + sizeof(int64_t)) +
                  2 * params * sizeof(int64_t);
   node *s = make(g, bytes);
   if (!s) return no_memory(message, n);
@@ -82,12 +82,15 @@ tg_status tg_graph_add_launch(tg_graph *g, tg_device_kernel *k, const tg_launch 
   s->step.work = *w;
   s->step.work.buffers = s->was.buffers + buffers;           /* with room for one more */
   s->was.of_bytes = (size_t *)(s->step.work.buffers + buffers + 1);
-  s->bytes = (int64_t *)(s->was.of_bytes + buffers);
+  s->was.offsets = s->was.of_bytes + buffers;
+  s->bytes = (int64_t *)(s->was.offsets + buffers);
   s->was.params = s->bytes + buffers;
   s->params = s->was.params + params;
   for (size_t i = 0; i < buffers; i++) {
-    s->was.buffers[i] = s->step.work.buffers[i] = w->buffers[i];
+    s->was.buffers[i] = l->buffers[i].data;
+    s->step.work.buffers[i] = w->buffers[i];
     s->was.of_bytes[i] = l->buffers[i].bytes;
+    s->was.offsets[i] = l->offsets ? l->offsets[i] : 0;
     s->bytes[i] = w->bytes[i];
   }
   for (size_t i = 0; i < params; i++) s->was.params[i] = s->params[i] = l->params[i];
@@ -176,8 +179,7 @@ static tg_status set_launch(const tg_graph_replay *r, uint32_t number, node *s, 
   for (uint32_t i = 0; i < buffers_n; i++) {
     a[i] = (tg_argument){s->was.buffers[i], s->was.of_bytes[i]};
     if (a[i].bytes) a[i].data = moved(r, a[i].data, &a[i].bytes);
-    s->changed |= a[i].data != s->was.buffers[i];
-    s->step.work.buffers[i] = a[i].data;
+    s->changed |= a[i].data != s->was.buffers[i];   /* then the check below sets what the step has */
   }
   for (uint32_t i = 0; i < params_n; i++) s->params[i] = s->was.params[i];
   for (uint32_t i = 0; i < r->params_n; i++)
@@ -190,6 +192,7 @@ static tg_status set_launch(const tg_graph_replay *r, uint32_t number, node *s, 
   tg_work checked;
   return tg_device_check(k, &(tg_launch){.buffers = a, .buffers_n = buffers_n, .params = s->params,
                                          .params_n = params_n, .threads = s->threads, .workspace = workspace,
+                                         .offsets = s->was.offsets,
                                          .workspace_bytes = bytes, .parallel_for = s->step.work.parallel_for},
                          s->step.work.buffers, s->bytes, &checked, message, n);
 }

@@ -62,6 +62,7 @@ static void add_buffer(builder *b, const tg_uop *define) {
                            .type = info->type,
                            .role = info->role,
                            .strided = (define->arg >> 32 & TG_STRIDED) != 0,
+                           .promised = info->lo != NULL,
                            .bytes = -1};
   bool constant = true;
   for (uint32_t i = 0; i < define->n; i++) {
@@ -70,6 +71,10 @@ static void add_buffer(builder *b, const tg_uop *define) {
     for (uint32_t k = e->start; k < e->start + e->n; k++) constant &= b->code.data[k].op != TG_OP_PARAM;
   }
   if (constant) s.bytes = -2; /* computed in pack, when all arrays are in place */
+  if (s.promised) {
+    add_expr(b, info->lo), add_expr(b, info->hi);
+    s.place = add_string(b, tg_format(&b->j->env, "%s:%d", info->pos.file ? info->pos.file : "text", info->pos.line));
+  }
   tg_push(&b->j->env, &b->buffers, s);
   tg_push(&b->j->env, &b->defines, define);
 }
@@ -92,11 +97,11 @@ static const tg_signature *pack(builder *b, uint32_t requires_n, const char *nam
     tg_signature_buffer *buffer = (tg_signature_buffer *)&tg_signature_buffers(s)[i];
     if (buffer->bytes == -1) continue;
     buffer->bytes = -1;
-    int64_t bytes;
+    int64_t bytes, before;
     char why[512];
-    if (tg_signature_bytes(s, i, NULL, &bytes, why, sizeof why))
+    if (tg_signature_bytes(s, i, NULL, &bytes, &before, why, sizeof why))
       tg_fail_at(b->j, tg_buffer_info(b->j, b->defines.data[i])->pos, "%s", why);
-    buffer->bytes = bytes;
+    buffer->bytes = bytes, buffer->before = before;
     if (buffer->role != TG_ROLE_IN && !tg_signature_apart(s, i, NULL))
       tg_fail_at(b->j, tg_buffer_info(b->j, b->defines.data[i])->pos,
                  "the strides of '%s', which the kernel writes, lay two elements on one place",
@@ -135,8 +140,9 @@ bool tg_signature_valid(const tg_signature *s, size_t bytes) {
     return false;
   for (uint32_t i = 0; i < s->buffers_n; i++) {
     const tg_signature_buffer *b = &tg_signature_buffers(s)[i];
-    if (b->name >= s->strings_n || b->rank > 16 || b->type >= TG_INDEX ||
-        (uint64_t)b->first + b->rank * (b->strided ? 2u : 1u) > s->exprs_n)
+    if (b->name >= s->strings_n || b->place >= s->strings_n || b->rank > 16 || b->type >= TG_INDEX ||
+        (b->bytes >= 0 && (b->before < 0 || b->before > b->bytes)) || (b->promised && !tg_is_int(b->type)) ||
+        (uint64_t)b->first + b->rank * (b->strided ? 2u : 1u) + (b->promised ? 2u : 0u) > s->exprs_n)
       return false;
   }
   for (uint32_t i = 0; i < s->params_n; i++)
@@ -179,45 +185,51 @@ static bool evaluate(const tg_signature *s, const tg_signature_expr *e, const in
   return true;
 }
 
-const char *tg_signature_bytes(const tg_signature *s, uint32_t b, const int64_t *params, int64_t *bytes, char *out,
-                               size_t n) {
+/* The extent and the stride of dimension i; without strides *stride is 0. */
+static bool dimension_of(const tg_signature *s, const tg_signature_buffer *b, uint32_t i, const int64_t *params,
+                         tg_i128 *extent, tg_i128 *stride) {
+  const tg_i128 far = (tg_i128)1 << 62;
+  tg_value d, step = {.i = 0};
+  if (!evaluate(s, &tg_signature_exprs(s)[b->first + i], params, &d) ||
+      (b->strided && !evaluate(s, &tg_signature_exprs(s)[b->first + b->rank + i], params, &step)))
+    return false;
+  *extent = d.i, *stride = step.i;
+  return d.i <= far && step.i <= far && d.i >= -far && step.i >= -far;
+}
+
+const char *tg_signature_bytes(const tg_signature *s, uint32_t b, const int64_t *params, int64_t *bytes,
+                               int64_t *before, char *out, size_t n) {
   const tg_signature_buffer *buffer = &tg_signature_buffers(s)[b];
   const char *name = tg_signature_strings(s) + buffer->name;
   const tg_i128 far = (tg_i128)1 << 62;
   if (buffer->bytes >= 0) {
-    *bytes = buffer->bytes;
+    *bytes = buffer->bytes, *before = buffer->before;
     return NULL;
   }
 #define BEYOND (snprintf(out, n, "the size of '%s' is out of range: it passes 2^62 bytes", name), out)
-  tg_i128 elements = 1, last = 0;
+  tg_i128 elements = 1, last = 0, first = 0;   /* first: elements before that of subscripts 0 */
   bool empty = false;
   for (uint32_t i = 0; i < buffer->rank; i++) {
-    tg_value d, stride = {.i = 0};
-    if (!evaluate(s, &tg_signature_exprs(s)[buffer->first + i], params, &d)) return BEYOND;
-    if (buffer->strided && !evaluate(s, &tg_signature_exprs(s)[buffer->first + buffer->rank + i], params, &stride))
-      return BEYOND;
-    if (d.i > far || stride.i > far || d.i < -far || stride.i < -far) return BEYOND;
-    if (d.i < 0)
+    tg_i128 d, stride, step;
+    if (!dimension_of(s, buffer, i, params, &d, &stride)) return BEYOND;
+    if (d < 0)
       return snprintf(out, n, "'%s' has the size %lld in dimension %u, counted from 0; a size is 0 or more", name,
-                      (long long)d.i, i),
+                      (long long)d, i),
              out;
-    if (stride.i < 0)
-      return snprintf(out, n, "'%s' has the stride %lld in dimension %u, counted from 0; a stride is 0 or more", name,
-                      (long long)stride.i, i),
-             out;
-    if (!d.i) {
+    if (!d) {
       empty = true;
       continue;
     }
-    tg_i128 step;
-    if (__builtin_mul_overflow(d.i - 1, stride.i, &step) || __builtin_add_overflow(last, step, &last) ||
-        __builtin_mul_overflow(elements, d.i, &elements))
+    if (__builtin_mul_overflow(d - 1, stride < 0 ? -stride : stride, &step) ||
+        __builtin_add_overflow(last, step, &last) || __builtin_mul_overflow(elements, d, &elements))
       return BEYOND;
     if (last > far || (elements > far && !buffer->strided)) return BEYOND;
+    if (stride < 0) first += step;
   }
-  tg_i128 size = empty ? 0 : (buffer->strided ? last + 1 : elements) * tg_type_bytes(buffer->type);
+  tg_i128 each = tg_type_bytes(buffer->type), size = empty ? 0 : (buffer->strided ? last + 1 : elements) * each;
   if (size > far) return BEYOND;
   *bytes = (int64_t)size;
+  *before = empty ? 0 : (int64_t)(first * each);
   return NULL;
 #undef BEYOND
 }
@@ -229,21 +241,62 @@ bool tg_signature_apart(const tg_signature *s, uint32_t b, const int64_t *params
   tg_i128 extent[16], stride[16], reach = 0;
   uint32_t n = 0;
   for (uint32_t i = 0; buffer->strided && i < buffer->rank; i++) {
-    tg_value d, step;
-    if (!evaluate(s, &tg_signature_exprs(s)[buffer->first + i], params, &d) ||
-        !evaluate(s, &tg_signature_exprs(s)[buffer->first + buffer->rank + i], params, &step))
-      return false;
-    if (d.i <= 0) return true;
-    if (d.i == 1) continue;
+    tg_i128 d, step;
+    if (!dimension_of(s, buffer, i, params, &d, &step)) return false;
+    if (d <= 0) return true;
+    if (d == 1) continue;
     uint32_t at = n++;
-    for (; at && stride[at - 1] > step.i; at--) stride[at] = stride[at - 1], extent[at] = extent[at - 1];
-    stride[at] = step.i, extent[at] = d.i;
+    if (step < 0) step = -step;
+    for (; at && stride[at - 1] > step; at--) stride[at] = stride[at - 1], extent[at] = extent[at - 1];
+    stride[at] = step, extent[at] = d;
   }
   for (uint32_t i = 0; i < n; i++) {
     if (stride[i] <= reach) return false;
     reach += (extent[i] - 1) * stride[i]; /* no overflow: tg_signature_bytes has found the size to be at most 2^62 */
   }
   return true;
+}
+
+static tg_i128 integer_at(tg_type t, const void *data, tg_i128 element) {
+  uint64_t bits = 0;
+  size_t bytes = (size_t)tg_type_bytes(t);
+  memcpy(&bits, (const char *)data + element * (tg_i128)bytes, bytes);
+  return tg_value_from_bits(t, bits).i;
+}
+
+const char *tg_signature_check_promise(const tg_signature *s, uint32_t b, const int64_t *params, const void *data,
+                                       char *out, size_t n) {
+  const tg_signature_buffer *buffer = &tg_signature_buffers(s)[b];
+  const tg_signature_expr *bound = &tg_signature_exprs(s)[buffer->first + buffer->rank * (buffer->strided ? 2u : 1u)];
+  tg_i128 extent[16], stride[16], index[16] = {0}, at = 0, times = 1;
+  tg_value lo, hi;
+  if (!buffer->promised) return NULL;
+  if (!evaluate(s, &bound[0], params, &lo) || !evaluate(s, &bound[1], params, &hi))
+    return snprintf(out, n, "the range that '%s' promises passes 128 bits", tg_signature_strings(s) + buffer->name), out;
+  for (uint32_t i = buffer->rank; i-- > 0;) {
+    if (!dimension_of(s, buffer, i, params, &extent[i], &stride[i]) || extent[i] <= 0) return NULL;
+    if (!buffer->strided) stride[i] = times, times *= extent[i];
+    if (stride[i] < 0) at -= (extent[i] - 1) * stride[i];
+  }
+  for (;;) {
+    tg_i128 v = integer_at(buffer->type, data, at);
+    if (v < lo.i || v > hi.i) {
+      int k = snprintf(out, n, "%s: '%s' promises values of %lld..%lld, and %s[", tg_signature_strings(s) + buffer->place,
+                       tg_signature_strings(s) + buffer->name, (long long)lo.i, (long long)hi.i,
+                       tg_signature_strings(s) + buffer->name);
+      for (uint32_t i = 0; i < buffer->rank && k > 0 && (size_t)k < n; i++)
+        k += snprintf(out + k, n - (size_t)k, "%s%lld", i ? ", " : "", (long long)index[i]);
+      if (k > 0 && (size_t)k < n) snprintf(out + k, n - (size_t)k, "] is %lld", (long long)v);
+      return out;
+    }
+    uint32_t d = buffer->rank;   /* the next subscripts, the last one fastest */
+    for (; d > 0; d--) {
+      at += stride[d - 1];
+      if (++index[d - 1] < extent[d - 1]) break;
+      at -= stride[d - 1] * extent[d - 1], index[d - 1] = 0;
+    }
+    if (!d) return NULL;
+  }
 }
 
 const char *tg_signature_check_params(const tg_signature *s, const int64_t *params, char *out, size_t n) {

@@ -5,9 +5,16 @@
 #define TG_SIGNATURE_H
 #include "dsl/uop.h"
 
-/* first: index of the buffer's first expr: `rank` dimensions, then, if it is strided, `rank` strides. bytes: the
- * buffer's size; -1: it depends on parameters */
-typedef struct { uint32_t name, first, rank; uint8_t type, role, strided, unused; int64_t bytes; } tg_signature_buffer;
+/* first: index of the buffer's first expr: `rank` dimensions, then, if it is strided, `rank` strides, then, if it is
+ * promised, the least and the largest value that its elements may have. bytes: the buffer's size; -1: it depends on
+ * parameters. before: of a size that does not, its bytes before the element of subscripts 0. place: of the promise, as
+ * "file:line" */
+typedef struct {
+  uint32_t name, first, rank;
+  uint8_t type, role, strided, promised;
+  int64_t bytes, before;
+  uint32_t place, unused;
+} tg_signature_buffer;
 typedef struct { uint32_t name, unused; int64_t lo, hi, multiple; } tg_signature_param;
 /* n operations in postfix order, from code[start] on; text: of a requirement, its source text */
 typedef struct { uint32_t start, n, text, unused; } tg_signature_expr;
@@ -42,10 +49,15 @@ static inline const tg_signature_code *tg_signature_codes(const tg_signature *s)
 static inline const char *tg_signature_strings(const tg_signature *s) {
   return (const char *)(tg_signature_codes(s) + s->code_n);
 }
-/* Sets *bytes to the size of buffer b. Returns NULL, or an error text (written to out): a negative dimension or
- * stride, or a size above 2^62. */
-const char *tg_signature_bytes(const tg_signature *s, uint32_t b, const int64_t *params, int64_t *bytes, char *out,
-                               size_t n);
+/* Sets *bytes to the size of buffer b, from its first element in memory to its last, and *before to the bytes of it
+ * that lie before the element of subscripts 0, whose strides are negative. Returns NULL, or an error text (written to
+ * out): a negative dimension, or a size above 2^62. */
+const char *tg_signature_bytes(const tg_signature *s, uint32_t b, const int64_t *params, int64_t *bytes,
+                               int64_t *before, char *out, size_t n);
+/* The first element of buffer b, whose first element in memory is at `data`, that is not within what is promised.
+ * Returns NULL: there is none, or nothing is promised; or an error text (written to out). */
+const char *tg_signature_check_promise(const tg_signature *s, uint32_t b, const int64_t *params, const void *data,
+                                       char *out, size_t n);
 /* False if the strides of buffer b may place two elements at one address, which is not allowed for buffers that are
  * written. Call tg_signature_bytes first. */
 bool tg_signature_apart(const tg_signature *s, uint32_t b, const int64_t *params);

@@ -162,7 +162,7 @@ static uint32_t parse_dims(tg_parser *p, const tg_uop **dims, const char *what) 
       tg_parse_fail(p, from, text_end(p, from) - from, "a %s that cannot be known: it depends on a range or on memory",
                     what);
     tg_i128 v;
-    if (!p->b->raw && tg_constant_value(p->j, dims[n], &v) && v < 0)
+    if (!p->b->raw && *what == 'd' && tg_constant_value(p->j, dims[n], &v) && v < 0)
       tg_parse_fail(p, from, text_end(p, from) - from, "a %s of %s: a %s is 0 or more", what,
                     v < INT64_MIN ? "less than -2^63" : tg_format(&p->j->env, "%lld", (long long)v), what);
     n++;

@@ -215,6 +215,10 @@ const tg_uop *tg_range_new(tg_job *j, const char *name, const tg_uop *extent, tg
   return tg_make(j, TG_OP_RANGE, TG_INDEX, 1, (int64_t)ordinal | (int64_t)kind << 32, 1, &extent);
 }
 
+void tg_job_go_on(tg_job *j) {
+  if (tg_flag_is_set(j->cancel)) tg_fail(&j->env, TG_CANCELLED, "cancelled");
+}
+
 bool tg_job_try(tg_job *j, void (*fn)(void *), void *arg, const char **message) {
   tg_env *e = &j->env;
   uint32_t ranges = j->ranges.n, buffers = j->buffers.n, packings = j->packings.n, fired = j->fired_n;

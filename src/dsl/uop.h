@@ -183,6 +183,7 @@ typedef struct tg_job {
   /* if sizes are open until the call: what the first choice would be for parts of their range (prices/prices.h); NULL:
    * nobody wants to know, and it is one for all */
   struct tg_division *division;
+  const int *cancel;                            /* tg_compile_options.cancel; lowering looks at it between passes */
   void *trace;                                  /* rewrite trace in progress (ranges/ranges.h); NULL: none */
   uint32_t fired_n;                             /* its rewrites */
   /* if lowering verifies: the program whose order later forms must keep (lower/verify.h); else NULL */
@@ -196,6 +197,8 @@ typedef struct tg_job {
 void tg_job_init(tg_job *j, const tg_allocator *a);
 void tg_job_drop(tg_job *j);
 
+/* Fails with TG_CANCELLED if the caller's flag is set. */
+void tg_job_go_on(tg_job *j);
 /* Runs fn(arg). False if it fails with an author's error or at a limit: *message then has the error, the ranges and
  * buffers made since are dropped, and the job can be used on. Any other failure unwinds further. */
 bool tg_job_try(tg_job *j, void (*fn)(void *), void *arg, const char **message);

@@ -202,7 +202,7 @@ typedef struct {
   /* bytes: of a scalar; locks, levels: numbers of lockstep ranges and of loops of tasks around the definition; born:
    * the moment of the definition */
   uint32_t lanes, rank, bytes, locks, levels, born;
-  int64_t dim[16], stride[16];
+  int64_t dim[16], stride[16], first;    /* first: the element of subscripts 0; above 0 if a stride is negative */
   size_t count, cap;                     /* scalars of one instance; scalars allocated */
   char *data;
   uint8_t *written;                      /* by scalar: has it been written? NULL: all have */

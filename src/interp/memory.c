@@ -16,7 +16,7 @@ static size_t checked_size(tg_interpreter *m, const tg_memory *b, const char *na
   bool empty = false;
   for (uint32_t i = 0; i < b->rank; i++) {
     if (b->dim[i] <= 0) empty = true;
-    else last += (tg_i128)(b->dim[i] - 1) * b->stride[i];
+    else last += (tg_i128)(b->dim[i] - 1) * (b->stride[i] < 0 ? -(tg_i128)b->stride[i] : b->stride[i]);
     if (last < 0 || last > (tg_i128)1 << 48) tg_machine_fail(m, "%s is too large to interpret", name);
   }
   n *= last + 1;
@@ -60,6 +60,9 @@ void tg_memory_define(tg_interpreter *m, const tg_uop *define, const int64_t *di
       tg_machine_fail(m, "%s is too large to interpret", info->name);
   }
   b->count = checked_size(m, b, info->name);
+  b->first = 0;
+  for (uint32_t i = 0; b->count && i < b->rank; i++)
+    if (b->stride[i] < 0) b->first -= (b->dim[i] - 1) * b->stride[i];
   bool fresh = info->role == TG_ROLE_TEMP;
   size_t need = b->count * (fresh ? instances : 1);
   if (!fresh) bind_global(m, b, info, need);
@@ -170,7 +173,7 @@ TG_NORETURN static void fail_bounds(tg_interpreter *m, const tg_interp_access *a
 
 /* The scalar that lane l of the access touches. */
 static inline size_t locate(tg_interpreter *m, const tg_memory *b, const tg_interp_access *a, uint32_t l) {
-  int64_t at = 0;
+  int64_t at = b->first;
   for (uint32_t i = 0; i < a->rank; i++) {
     tg_i128 x = m->v[a->index[i].at + (a->index[i].step ? l : 0)].i;
     if (x < 0 || x >= b->dim[i]) fail_bounds(m, a, i, x);

@@ -215,6 +215,22 @@ static void rejoin_digits(terms *t) {
     }
 }
 
+/* Offsets count from the first element in memory: a dimension of a negative stride counts down from its last element.
+ * known: what the stride is in this access, unless NULL. */
+static void add_origin(state *s, terms *t, const tg_uop *define, uint32_t i, const int64_t *known) {
+  const tg_uop *d = define->src[i], *stride = define->src[define->n / 2 + i];
+  const tg_uop *none = tg_const_int(s->j, TG_I64, 0), *by;
+  if (known ? *known >= 0 : tg_bounds_of(s->j, stride).lo >= 0) return;
+  if (known) by = tg_const_int(s->j, TG_I64, -*known);
+  else by = bin(s, TG_OP_MAX, bin(s, TG_OP_SUB, none, as(s, stride, TG_I64)), none);
+  by = bin(s, TG_OP_MUL, bin(s, TG_OP_ADD, as(s, d, TG_I64), tg_const_int(s->j, TG_I64, -1)), by);
+  if (by->op != TG_OP_CONST) {
+    tg_assert(&s->j->env, t->n < TG_COUNT(t->t));
+    t->t[t->n++] = (term){NULL, by, 1, 0};
+  } else if (__builtin_add_overflow(t->constant, by->arg, &t->constant))
+    tg_fail(&s->j->env, TG_ELIMIT, "an offset beyond 2^63 elements");
+}
+
 static const tg_uop *offset_of(state *s, const tg_uop *u, const tg_uop *define) {
   const strides *st = strides_of(s, define);
   uint32_t rank = tg_access_rank(u), vectors = 0;
@@ -224,7 +240,9 @@ static const tg_uop *offset_of(state *s, const tg_uop *u, const tg_uop *define) 
   t.n = 0;
   t.constant = 0;
   for (uint32_t i = 0; i < rank; i++) {
-    bool known = st->by[i] && define->arg >> 32 & TG_STRIDED && known_stride(s, u, define->src[rank + i], &constant);
+    bool strided = define->arg >> 32 & TG_STRIDED,
+         known = st->by[i] && strided && known_stride(s, u, define->src[rank + i], &constant);
+    if (strided) add_origin(s, &t, define, i, known ? &constant : st->by[i] ? NULL : &st->times[i]);
     if (known) add_offset(s, &t, u->src[1 + i], constant, NULL);
     else add_offset(s, &t, u->src[1 + i], st->times[i], st->by[i]);
   }
@@ -270,8 +288,10 @@ static const tg_uop *flat_define(state *s, const tg_uop *u) {
       continue;
     }
     const tg_uop *step = bin(s, TG_OP_MUL, bin(s, TG_OP_ADD, d, tg_const_int(s->j, TG_I64, -1)),
-                             tg_const_int(s->j, TG_I64, st->times[i]));
-    size = bin(s, TG_OP_ADD, st->by[i] ? tg_op2(s->j, TG_OP_MUL, step, st->by[i]) : step, size);
+                             tg_const_int(s->j, TG_I64, st->times[i] < 0 ? -st->times[i] : st->times[i])),
+                 *by = st->by[i];
+    if (by && tg_bounds_of(s->j, u->src[rank + i]).lo < 0) by = bin(s, TG_OP_MAX, by, bin(s, TG_OP_SUB, none, by));
+    size = bin(s, TG_OP_ADD, by ? tg_op2(s->j, TG_OP_MUL, step, by) : step, size);
   }
   if (empty) size = tg_op3(s->j, TG_OP_WHERE, empty, none, size);
   info.rank = 1;

@@ -633,8 +633,9 @@ static bool dense(search *s, const tg_uop *define) {
   bool used[RANK] = {0};
   if (rank > RANK) return false;
   for (uint32_t i = 0; i < rank; i++)
-    if (!holds(s, define->src[i], &dim[i]) || !holds(s, define->src[rank + i], &stride[i]) || stride[i] <= 0)
+    if (!holds(s, define->src[i], &dim[i]) || !holds(s, define->src[rank + i], &stride[i]) || !stride[i])
       return false;
+    else if (stride[i] < 0) stride[i] = -stride[i];
   for (uint32_t k = 0; k < rank; k++) {
     uint32_t least = rank;
     for (uint32_t i = 0; i < rank; i++)

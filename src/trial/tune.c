@@ -96,7 +96,7 @@ static void progress(void *user, const tg_search_event *e) {
 
 static bool stop(void *user) {
   tuning *k = user;
-  return k->o->stop && k->o->stop(k->o->callback_user);
+  return tg_flag_is_set(k->o->cancel) || (k->o->stop && k->o->stop(k->o->callback_user));
 }
 
 /* ---- scratch ---- The folder of built objects is locked with flock while its search runs. An unlocked one is left
@@ -383,6 +383,11 @@ static tg_status tune(tg_context *c, const tg_sketch_source *sketch, uint32_t n,
   bool ok = tg_protect(&t->env, run, &k);
   tg_trial_bench_free(k.bench);
   drop_scratch(&k);
+  if (tg_flag_is_set(o->cancel)) {   /* a search that was cut short may also have failed for it */
+    ok = false;
+    t->env.status = TG_CANCELLED;
+    snprintf(t->env.message, sizeof t->env.message, "cancelled");
+  }
   tg_status s = ok ? TG_OK : tg_context_fail(c, t->env.status, t->env.message);
   if (ok) keep(&k), t->result.kept = keep_in_store(&k), t->result.file = k.file, *out = &t->result;
   else tg_tune_result_free(&t->result);
