@@ -12,6 +12,9 @@
  * keeps no state but the number of the target that it picked. A kernel that wants more than 16 KiB of workspace, or
  * memory that its phases share, calls malloc and free; code for AArch64 calls getauxval and, with SVE, prctl.
  *
+ * Targets of devices (GPUs, OpenCL) put the kernel into the object as data, which the header declares, for
+ * tg_device_load (device.h).
+ *
  * The header declares the function and explains each argument. All bits are those that the same kernel gives when it
  * is compiled for the same target by a context. */
 #ifndef TG_BUILD_H
@@ -29,10 +32,10 @@ typedef struct tg_built {
   const char *name;           /* of the function; of several: "a, b, c" */
 } tg_built;
 
-/* targets: names as in tg_context_options.target, of one family of processors; of those that a processor can run, the
+/* targets: names as in tg_context_options.target, of one family of processors, one at least, and of devices; of those that a processor can run, the
  * one with the most instruction sets is taken (the last of equals). options as for tg_kernel_compile; may be NULL;
  * pack and device must be 0.
- * TG_EINVAL: no target, an unknown one, a GPU, two families, a kernel whose name is no name of C, or one of
+ * TG_EINVAL: no processor's target, an unknown one, two families, a kernel whose name is no name of C, or one of
  * tg_kernel_compile's reasons; tg_error_message(context) says which. TG_ELIMIT: a target whose code needs a permission
  * of the system (AMX tiles), or sizes that are not made of integer arithmetic. Everything in *out belongs to it, until
  * tg_built_free. */

@@ -73,6 +73,11 @@ TG_API tg_status tg_device_open(tg_context *, uint32_t i, tg_device **out);
  * is NULL, or is no context of this device, or the driver has no such thing (the CPU). */
 TG_API tg_status tg_device_open_native(tg_context *, uint32_t i, void *native, tg_device **out);
 
+/* Loads a kernel that was built for a device ahead of time (build.h): `bytes` bytes at `data`, of any alignment, which
+ * may go afterwards. It needs no compiler. TG_EINVAL: the data is damaged, or is for a target that the device is not;
+ * the message says which. The device's driver may refuse it, too. */
+TG_API tg_status tg_device_load(tg_device *, const void *data, size_t bytes, tg_kernel **out);
+
 /* From now on the queues of `device` take memory and marks of `other`, a device of the same context. TG_OK if they do
  * so already, such as the CPU and itself. TG_EINVAL: these two cannot; the message says why. */
 TG_API tg_status tg_device_peers(tg_device *device, tg_device *other);

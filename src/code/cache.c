@@ -27,8 +27,8 @@ static const char *file_name(tg_env *env, const tg_cache_entry *e) {
   return tg_format(env, "%016llx%016llx.tgo", (unsigned long long)h.hi, (unsigned long long)h.lo);
 }
 
-/* Fills in what stands behind the key; e->key NULL: the key too. */
-static bool parse(const char *data, size_t bytes, tg_cache_entry *e) {
+bool tg_cache_block_read(const void *from, size_t bytes, tg_cache_entry *e) {
+  const char *data = from;
   size_t start = padded(sizeof(header));
   header h;
   if (bytes < start) return false;
@@ -57,15 +57,15 @@ static bool parse(const char *data, size_t bytes, tg_cache_entry *e) {
 bool tg_cache_read(tg_env *env, const tg_pack *pack, const char *folder, tg_cache_entry *e) {
   size_t bytes;
   const char *name = file_name(env, e), *data = tg_pack_read(env, pack, folder, name, false, &bytes);
-  return data && parse(data, bytes, e);
+  return data && tg_cache_block_read(data, bytes, e);
 }
 
 bool tg_cache_file_valid(tg_env *env, const char *name, const void *data, size_t bytes) {
   tg_cache_entry e = {.key = NULL};
-  return parse(data, bytes, &e) && !strcmp(file_name(env, &e), name);
+  return tg_cache_block_read(data, bytes, &e) && !strcmp(file_name(env, &e), name);
 }
 
-int tg_cache_write(tg_env *env, const char *folder, const tg_cache_entry *e) {
+void *tg_cache_block(tg_env *env, const tg_cache_entry *e, size_t *block_bytes) {
   size_t start = padded(sizeof(header)),
          bytes = start + padded(e->key_n) + padded(e->signature_n) + padded(e->object_n) + padded(8 * e->info.launch_n);
   char *data = tg_alloc(env, bytes);
@@ -91,5 +91,12 @@ int tg_cache_write(tg_env *env, const char *folder, const tg_cache_entry *e) {
   if (e->info.launch_n) memcpy(data + bytes - padded(8 * e->info.launch_n), e->info.launch, 8 * e->info.launch_n);
   h.sum = tg_hash_wide(data + SUMMED, bytes - SUMMED);
   memcpy(data, &h, sizeof h);
+  *block_bytes = bytes;
+  return data;
+}
+
+int tg_cache_write(tg_env *env, const char *folder, const tg_cache_entry *e) {
+  size_t bytes;
+  const void *data = tg_cache_block(env, e, &bytes);
   return tg_write_private(folder, file_name(env, e), data, bytes);
 }

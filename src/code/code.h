@@ -28,6 +28,7 @@ typedef struct tg_code_info {
 typedef struct { int64_t groups[3]; uint32_t threads; uint64_t local; } tg_grid;
 enum { TG_GRID_NODES = 1024 };
 bool tg_grid_of(const tg_code_info *, uint32_t phase, const int64_t *params, tg_grid *out);
+tg_op tg_grid_op(int64_t code);     /* TG_OP__COUNT: there is none */
 int tg_grid_code(tg_op op);         /* number that stands for op in the extents of a grid; -1: not supported there */
 
 /* The interface between object and launcher.

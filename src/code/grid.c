@@ -18,6 +18,10 @@ int tg_grid_code(tg_op op) {
   return -1;
 }
 
+tg_op tg_grid_op(int64_t code) {
+  return code >= 0 && code < (int64_t)TG_COUNT(ops) ? (tg_op)ops[code] : TG_OP__COUNT;
+}
+
 typedef struct { const int64_t *at, *end; } reader;
 
 static bool take(reader *r, int64_t *v) {

@@ -16,7 +16,8 @@ typedef struct {
   tg_device_kernel head;
   tg_allocator allocator;
   size_t bytes;                /* of this block */
-  const char *ir;
+  const char *ir;              /* the module's text; of a device: the object, of ir_n bytes */
+  size_t ir_n;
   /* followed by the signature, the steps of a launch, the text */
 } module_kernel;
 
@@ -38,7 +39,7 @@ static tg_status load(tg_device *d, const tg_device_object *o, tg_device_kernel 
   at += (sizeof *k + 15) & ~(size_t)15;
   k->head.signature = keep(&at, o->signature, o->signature->bytes);
   if (launch) k->head.info.launch = keep(&at, o->info->launch, launch);
-  k->ir = keep(&at, o->data, o->bytes);
+  k->ir = keep(&at, o->data, o->bytes), k->ir_n = o->bytes;
   *out = &k->head;
   return TG_OK;
 }
@@ -52,7 +53,9 @@ static void unload(tg_device_kernel *head) {
 static void compile(tg_job *j, tg_context *c, const tg_kernel_source *s, tg_cache_entry *entry, double *price) {
   const char *ir = NULL;
   if (s->options->pack) tg_fail(&j->env, TG_EINVAL, "pack is for kernels of a context that runs them");
-  tg_compile_program(j, c, s, entry, price, &ir);
+  bool host = c->target.arch <= TG_ARCH_AARCH64;
+  tg_compile_program(j, c, s, entry, price, host ? &ir : NULL);
+  if (!host) return;            /* the driver takes the object as it is */
   entry->object = ir;
   entry->object_n = strlen(ir) + 1;
 }
@@ -77,6 +80,7 @@ tg_wrapped tg_ahead_wrapped(const tg_kernel *k) {
   return (tg_wrapped){.name = k->info.name,
                       .signature = d->signature,
                       .ir = ((const module_kernel *)d)->ir,
+                      .ir_n = ((const module_kernel *)d)->ir_n,
                       .info = &d->info};
 }
 
@@ -103,7 +107,8 @@ static void open_target(building *k, const char *name) {
   tg_job *j = b->work.job;
   tg_target t;
   if (!tg_target_named(&t, name)) tg_fail(&j->env, TG_EINVAL, "no target is named '%s'", name);
-  const char *why = unfit(j, &t, b->n ? b->target[0] : &t);
+  bool device = t.arch > TG_ARCH_AARCH64 && b->takes_devices;
+  const char *why = device ? NULL : unfit(j, &t, b->n ? b->target[0] : &t);
   if (why) tg_fail(&j->env, t.arch > TG_ARCH_AARCH64 ? TG_EINVAL : TG_ELIMIT, "%s", why);
   tg_context_options o = {.allocator = c->env.allocator,
                           .target = name,
@@ -112,7 +117,12 @@ static void open_target(building *k, const char *name) {
                           .flags = c->flags & ~(uint32_t)TG_CONTEXT_DEBUG,
                           .log = c->log,
                           .log_user = c->log_user};
-  if (open_context(&o, &own, &k->driver[b->n]) != TG_OK) tg_fail(&j->env, TG_EINVAL, "a context for %s", name);
+  if (open_context(&o, &own, &k->driver[b->n + b->devices_n]) != TG_OK)
+    tg_fail(&j->env, TG_EINVAL, "a context for %s", name);
+  if (device) {
+    b->device[b->devices_n++] = own;
+    return;
+  }
   uint32_t at = b->n++, sets = (uint32_t)__builtin_popcountll(own->target.needs);
   for (; at && (uint32_t)__builtin_popcountll(b->target[at - 1]->needs) > sets; at--)
     b->context[at] = b->context[at - 1], b->target[at] = b->target[at - 1];
@@ -170,7 +180,11 @@ static void build_all(void *arg) {
     if (!b->names[i]) tg_fail(&j->env, TG_EINVAL, "target %u is NULL", i);
     open_target(k, b->names[i]);
   }
+  if (!b->n)
+    tg_fail(&j->env, TG_EINVAL, "%s is no processor that runs programs: name one beside it, for whose programs the "
+            "object is", b->names[0]);
   b->compile(b);
+  tg_job_go_on(j);
   tg_on_own_stack(&j->env, assemble, b);
 }
 
@@ -185,6 +199,7 @@ tg_status tg_ahead_build(tg_ahead *b, tg_built **out) {
   tg_status status = tg_compilation_run(&b->work, build_all, &k);
   b->drop(b);
   for (uint32_t i = 0; i < b->n; i++) tg_context_free(b->context[i]);
+  for (uint32_t i = 0; i < b->devices_n; i++) tg_context_free(b->device[i]);
   *out = b->built;
   return status;
 }

@@ -20,10 +20,13 @@ struct tg_ahead {
   void (*write)(tg_ahead *b, tg_wrapper *w, tg_str *header);
   void (*drop)(tg_ahead *b);   /* frees the kernels, whether all were made or not */
   const char *called;          /* the functions' names, for people; set by write */
+  bool takes_devices;          /* targets that are no processors may be among them */
   /* what follows is ahead.c's */
   tg_context *context[TG_AHEAD_TARGETS];   /* one for each target, by rising number of instruction sets */
   const tg_target *target[TG_AHEAD_TARGETS];
   uint32_t n;
+  tg_context *device[TG_AHEAD_TARGETS];    /* one for each target that is a device's, in the order of their names */
+  uint32_t devices_n;
   tg_built *built;
 };
 

@@ -5,7 +5,7 @@
 
 typedef struct {
   tg_ahead ahead;
-  tg_kernel *kernel[TG_AHEAD_TARGETS];
+  tg_kernel *kernel[TG_AHEAD_TARGETS], *there[TG_AHEAD_TARGETS];   /* of processors, of devices */
 } build;
 
 static void compile(tg_ahead *a) {
@@ -13,10 +13,11 @@ static void compile(tg_ahead *a) {
   const tg_kernel_source *s = a->work.source;
   if (s->options->device || s->options->pack)
     tg_fail(&a->work.job->env, TG_EINVAL, "device and pack are for kernels of a context");
-  for (uint32_t i = 0; i < a->n; i++) {
-    tg_context *c = a->context[i];
-    tg_ahead_check(a, c, s->def ? tg_kernel_compile(c, s->def, s->options, &b->kernel[i])
-                                : tg_kernel_compile_text(c, s->file, s->text, s->options, &b->kernel[i]));
+  for (uint32_t i = 0; i < a->n + a->devices_n; i++) {
+    tg_context *c = i < a->n ? a->context[i] : a->device[i - a->n];
+    tg_kernel **k = i < a->n ? &b->kernel[i] : &b->there[i - a->n];
+    tg_ahead_check(a, c, s->def ? tg_kernel_compile(c, s->def, s->options, k)
+                                : tg_kernel_compile_text(c, s->file, s->text, s->options, k));
   }
 }
 
@@ -29,11 +30,17 @@ static void write(tg_ahead *a, tg_wrapper *w, tg_str *header) {
   if (!tg_wrapper_name_fits(w->name))
     tg_fail(w->env, TG_EINVAL, "'%s' is no name that a function of C and C++ can have", w->name);
   tg_wrapper_kernel(w, k, header);
+  for (uint32_t i = 0; i < a->devices_n; i++) {
+    tg_wrapped there = tg_ahead_wrapped(b->there[i]);
+    tg_wrapper_data(w, &there, &a->device[i]->target, header);
+  }
+  tg_wrapper_header_behind(header);
 }
 
 static void drop(tg_ahead *a) {
   build *b = (build *)a;
   for (uint32_t i = 0; i < a->n; i++) tg_kernel_free(b->kernel[i]);
+  for (uint32_t i = 0; i < a->devices_n; i++) tg_kernel_free(b->there[i]);
 }
 
 static tg_status build_source(tg_context *c, tg_kernel_source s, size_t options_bytes, const char *const *targets,
@@ -45,6 +52,7 @@ static tg_status build_source(tg_context *c, tg_kernel_source s, size_t options_
   build b = {.ahead = {.work = {.context = c, .source = &s},
                        .names = targets,
                        .names_n = n,
+                       .takes_devices = true,
                        .compile = compile,
                        .write = write,
                        .drop = drop}};

@@ -13,6 +13,7 @@ typedef struct tg_wrapped {
   const char *name;
   const tg_signature *signature;
   const char *ir;
+  size_t ir_n;                 /* bytes of ir; for a device, the object for its driver stands there */
   const tg_code_info *info;
   bool given;                  /* its callers give the workspace: tg_wrapper_add */
 } tg_wrapped;
@@ -76,8 +77,10 @@ void tg_wrapper_check_buffers(tg_wrapper *w, bool overlaps);   /* overlaps: whet
 tg_ir tg_wrapper_picked(tg_wrapper *w);
 uint32_t tg_wrapper_no_memory(tg_wrapper *w);
 
-/* wrapper_kernel.c: the function of one kernel alone, K[i] for target i, and its header. */
+/* wrapper_kernel.c: the function of one kernel alone, K[i] for target i, and its header but what stands behind. */
 void tg_wrapper_kernel(tg_wrapper *w, const uint32_t *k, tg_str *header);
+/* wrapper_data.c: the same kernel for a device, as data of the object, and what the header says of it. */
+void tg_wrapper_data(tg_wrapper *w, const tg_wrapped *kernel, const tg_target *target, tg_str *header);
 /* wrapper_pick.c */
 void tg_wrapper_pick(tg_wrapper *w);
 /* wrapper_run.c */

@@ -46,7 +46,6 @@ static void put_header(tg_wrapper *w, tg_str *o) {
   tg_str_puts(o, "void (*parallel_for)(void *user, int64_t n, void (*task)(void *argument, int64_t i), void *argument),"
                  "\n    void *user);\n\n");
   tg_wrapper_header_messages(w, o);
-  tg_wrapper_header_behind(o);
 }
 
 void tg_wrapper_kernel(tg_wrapper *w, const uint32_t *k, tg_str *header) {

@@ -41,6 +41,29 @@ if command -v qemu-aarch64 > /dev/null && command -v aarch64-linux-gnu-gcc > /de
     says "the result on $cpu" '^0 wrong, dealt [1-4] times'
   done
 fi
+# for devices, as data beside the function
+is "for devices" "$tg" build examples/matmul.tg M=1..4096 N=512 K=512 --target x86-64-v3,sm_80,gfx1100,opencl -o "$t/d.o" --header "$t/d.h"
+cat > "$t/d.c" <<'EOF'
+#include <string.h>
+#include "d.h"
+int main(void) {
+  int64_t g[3], h[3], threads = 0, local = 0;
+  matmul_sm_80_geometry(0, 4096, g, &threads, &local), matmul_sm_80_geometry(0, 1, h, &threads, &local);
+  if (g[0] * g[1] * g[2] <= h[0] * h[1] * h[2] || h[0] < 1 || threads < 32 || threads % 32) return 1;
+  matmul_gfx1100_geometry(0, 4096, g, &threads, &local);
+  if (g[0] * g[1] * g[2] < 2 || threads < 32) return 2;
+  if (memcmp(matmul_gfx1100 + matmul_gfx1100_code, "\177ELF", 4)) return 3;
+  const char *ptx = (const char *)matmul_sm_80 + matmul_sm_80_code, *cl = (const char *)matmul_opencl + matmul_opencl_code;
+  if (strlen(ptx) + 1 != matmul_sm_80_code_bytes || !strstr(ptx, ".target sm_80") || !strstr(ptx, "matmul_0")) return 4;
+  return strlen(cl) + 1 != matmul_opencl_code_bytes || !strstr(cl, "__kernel");
+}
+EOF
+for c in "gcc -std=c11 -pedantic -Wall -Wextra -Werror" "g++ -std=c++17 -x c++ -Wall -Wextra -Werror"; do
+  # shellcheck disable=SC2086
+  is "for devices, $c" $c -I"$t" -c "$t/d.c" -o "$t/built.o"
+  is "for devices, link" gcc "$t/built.o" "$t/d.o" -o "$t/built"
+  is "for devices, run" "$t/built"
+done
 # plans of products: a function a line, with nothing that they call
 printf 'up 1..70 96 128 NN packed bias:f32:column epilogue=max(acc + bias, 0)  # a layer\n\nsmall 4 6 5\n' > "$t/shapes"
 is "plans" "$tg" build gemm --shapes "$t/shapes" --threads 2 -o "$t/plans.o" --header "$t/plans.h"
