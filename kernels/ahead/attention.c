@@ -86,7 +86,7 @@ static void put_division(attention *p, uint32_t t) {
   put_word(w, A_SKIPPED, skipped), put_word(w, A_KEYS, keys), put_word(w, A_SUMS_OF_HEAD, sums);
   put_word(w, A_RUNS, tg_ir_mul(w, tg_ir_mul(w, all_heads, blocks), parts)), put_word(w, A_MERGES, merges);
   /* bytes of the workspace: of the threads, then the partial sums */
-  tg_ir own = tg_ir_put(w, "call i64 @side.s%u()", p->number), threads = tg_ir_put(w, "mul i64 %%t, %s", own.text),
+  tg_ir own = tg_ir_put(w, "call i64 @%s.side()", w->name), threads = tg_ir_put(w, "mul i64 %%t, %s", own.text),
         floats = tg_ir_mul(w, tg_ir_mul(w, all_heads, sums), n_of(4)), bytes = tg_ir_add(w, threads, floats);
   tg_ir more = tg_ir_add(w, bytes, n_of(64));
   tg_str_printf(&w->out, "  ret i64 %s\n}\n",
@@ -229,13 +229,13 @@ static void put_task(attention *p, const char *what, uint32_t count, uint32_t t)
   tg_str_printf(&w->out, "define internal void @%s.task.s%u.%u(ptr %%c, i64 %%j) {\nstart:\n", what, p->number, t);
   tg_ir n = word(w, count), by = word(w, A_TASKS), memory = tg_ir_load(w, "ptr", closure, A_MEMORY);
   tg_str_printf(&w->out,
-                "  %%bytes = call i64 @side.s%u()\n  %%far = mul i64 %%j, %%bytes\n"
+                "  %%bytes = call i64 @%s.side()\n  %%far = mul i64 %%j, %%bytes\n"
                 "  %%own = getelementptr i8, ptr %s, i64 %%far\n  br label %%next\n"
                 "next:\n  %%x = phi i64 [ %%j, %%start ], [ %%up, %%run ]\n  %%more = icmp slt i64 %%x, %s\n"
                 "  br i1 %%more, label %%run, label %%done\n"
                 "run:\n  call void @%s.s%u.%u(ptr %%c, i64 %%x, ptr %%own)\n  %%up = add i64 %%x, %s\n"
                 "  br label %%next\ndone:\n  ret void\n}\n",
-                p->number, memory.text, n.text, what, p->number, t, by.text);
+                w->name, memory.text, n.text, what, p->number, t, by.text);
 }
 
 /* ---- the function ---- */
@@ -338,13 +338,8 @@ static void put_phase(attention *p, const char *what, uint32_t count, uint32_t t
 static void put_target(attention *p, uint32_t t) {
   tg_wrapper *w = p->f.w;
   tg_str_printf(&w->out, "target%u:\n", t);
-  tg_ir needed = tg_ir_put(w, "call i64 @divide.s%u.%u(ptr %%c, i64 %%t)", p->number, t),
-        enough = tg_ir_put(w, "icmp uge i64 %%workspace_bytes, %s", needed.text),
-        is = tg_ir_put(w, "icmp ne ptr %%workspace, null"), none = tg_ir_put(w, "icmp eq i64 %s, 0", needed.text);
-  tg_wrapper_check(w, enough, tg_format(w->env, "workspace_bytes is less than %s_workspace says", w->name));
-  tg_wrapper_check(w, tg_ir_put(w, "or i1 %s, %s", is.text, none.text), "workspace is NULL");
-  tg_ir at = tg_ir_put(w, "ptrtoint ptr %%workspace to i64"), up = tg_ir_add(w, at, n_of(63)),
-        memory = tg_ir_put(w, "and i64 %s, -64", up.text), own = tg_ir_put(w, "call i64 @side.s%u()", p->number);
+  tg_ir memory = tg_function_workspace(w, tg_ir_put(w, "call i64 @divide.s%u.%u(ptr %%c, i64 %%t)", p->number, t)),
+        own = tg_ir_put(w, "call i64 @%s.side()", w->name);
   put_word(w, A_MEMORY, memory);
   put_word(w, A_SUMS, tg_ir_add(w, memory, tg_ir_put(w, "mul i64 %%t, %s", own.text)));
   put_phase(p, "compute", A_RUNS, t);
@@ -354,22 +349,9 @@ static void put_target(attention *p, uint32_t t) {
 
 static void put_header(attention *p, tg_str *o) {
   tg_wrapper *w = p->f.w;
-  tg_str_printf(o, "/* %s: attention, a plan of tg %d.%d.%d for", w->name, TG_VERSION_MAJOR, TG_VERSION_MINOR,
-                TG_VERSION_PATCH);
-  tg_wrapper_header_targets(w, o);
-  tg_str_puts(o, ": the last of these that the processor can run is used.\n *\n");
-  tg_wrapper_header_lines(w, o);
+  tg_function_header_begin(w, o, "attention");
   tg_str_puts(o, " *   *_batch, *_head, *_token: elements from one of them to the next; all three 0: dense\n");
-  tg_str_puts(o, tg_function_header_note);
-  tg_str_printf(o, "int %s(", w->name);
-  tg_wrapper_header_arguments(w, o);
-  tg_str_printf(o,
-                "void *workspace, size_t workspace_bytes, int threads,\n"
-                "    void (*parallel_for)(void *user, int64_t n, void (*task)(void *argument, int64_t i), void "
-                "*argument),\n    void *user);\n"
-                "size_t %s_workspace(int64_t batch, int64_t queries, int64_t keys, int threads);\n\n",
-                w->name);
-  tg_wrapper_header_messages(w, o);
+  tg_function_header_end(w, o, "int64_t batch, int64_t queries, int64_t keys, ");
 }
 
 /* NAME_workspace of a call; 0 where no target runs. */
@@ -404,9 +386,7 @@ static void put_targets(attention *p) {
     put_division(p, t), put_run(p, t), put_merge(p, t);
     put_task(p, "compute", A_RUNS, t), put_task(p, "merge", A_MERGES, t);
   }
-  for (uint32_t i = 0; i < p->f.calls.n; i++) tg_function_adaptor(w, &p->f.calls.data[i]);
-  tg_str_printf(&w->out, "define internal i64 @side.s%u() {\n  ret i64 %llu\n}\n", p->number,
-                (unsigned long long)(p->f.each + p->f.shared));
+  tg_function_end(&p->f);
 }
 
 void tg_attention_function(tg_wrapper *w, const tg_attention *const *a, const char *name, uint32_t number,
@@ -415,20 +395,12 @@ void tg_attention_function(tg_wrapper *w, const tg_attention *const *a, const ch
   refuse(w, a[0], name);
   w->name = name, w->messages = (tg_messages){0}, w->signature = signature_of(w, a[0], name);
   tg_ir queries = tg_function_value(w, "queries", a[0]->queries.lo), keys = tg_function_value(w, "keys", a[0]->keys.lo);
-  tg_str_printf(&w->out, "define i32 @%s(", name);
-  tg_wrapper_arguments(w);
-  tg_str_puts(&w->out, "ptr %workspace, i64 %workspace_bytes, i32 %threads, ptr %each, ptr %user) {\n");
-  tg_wrapper_start(w);
+  tg_function_open(w);
   tg_str_printf(&w->out, "  %%c = alloca [%d x i64]\n", A_WORDS);
-  tg_str_puts(&w->out, "  %several = icmp sgt i32 %threads, 1\n  %dealt = icmp ne ptr %each, null\n"
-                       "  %both = and i1 %several, %dealt\n  %wide = sext i32 %threads to i64\n"
-                       "  %t = select i1 %both, i64 %wide, i64 1\n");
   complete(&p, queries, keys);
   tg_wrapper_check_params(w);
   tg_wrapper_check_buffers(w, !(a[0]->flags & TG_ATTENTION_OVERLAP_UNCHECKED));
-  tg_ir some = tg_ir_is(w, "ne", tg_function_value(w, "batch", 0), n_of(0)), any = tg_ir_is(w, "ne", queries, n_of(0));
-  tg_str_printf(&w->out, "  %%rows = and i1 %s, %s\n  br i1 %%rows, label %%full, label %%empty\n"
-                         "empty:\n  ret i32 0\nfull:\n", some.text, any.text);
+  tg_function_unless_empty(w, tg_function_value(w, "batch", 0), queries);
   fill_closure(&p, queries, keys);
   tg_function_switch(&p.f);
   for (uint32_t t = 0; t < w->targets_n; t++) put_target(&p, t);

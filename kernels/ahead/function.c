@@ -21,24 +21,26 @@ uint32_t tg_function_add(tg_function *f, const tg_kit_kernel *k) {
 
 static const char *needed_name(const tg_wrapper *w) { return tg_format(w->env, "%s.needed", w->name); }
 
-void tg_function_memory(tg_function *f, uint64_t more) {
-  tg_wrapper *w = f->w;
-  tg_ir needed = tg_ir_put(w, "call i64 @%s(i64 %%t)", needed_name(w)),
-        enough = tg_ir_put(w, "icmp uge i64 %%workspace_bytes, %s", needed.text);
-  (void)more;
+tg_ir tg_function_workspace(tg_wrapper *w, tg_ir needed) {
+  tg_ir enough = tg_ir_put(w, "icmp uge i64 %%workspace_bytes, %s", needed.text);
   tg_wrapper_check(w, enough, tg_format(w->env, "workspace_bytes is less than %s_workspace says", w->name));
   tg_ir is = tg_ir_put(w, "icmp ne ptr %%workspace, null"), none = tg_ir_put(w, "icmp eq i64 %s, 0", needed.text);
   tg_wrapper_check(w, tg_ir_put(w, "or i1 %s, %s", is.text, none.text), "workspace is NULL");
-  tg_ir at = tg_ir_put(w, "ptrtoint ptr %%workspace to i64"), up = tg_ir_put(w, "add i64 %s, %d", at.text, ALIGN - 1),
-        low = tg_ir_put(w, "and i64 %s, %d", up.text, -ALIGN);
+  tg_ir at = tg_ir_put(w, "ptrtoint ptr %%workspace to i64"), up = tg_ir_put(w, "add i64 %s, %d", at.text, ALIGN - 1);
+  return tg_ir_put(w, "and i64 %s, %d", up.text, -ALIGN);
+}
+
+void tg_function_memory(tg_function *f) {
+  tg_wrapper *w = f->w;
+  tg_ir low = tg_function_workspace(w, tg_ir_put(w, "call i64 @%s(i64 %%t)", needed_name(w)));
   tg_str_printf(&w->out, "  %%memory = inttoptr i64 %s to ptr\n", low.text);
 }
 
 /* NAME.needed: bytes for so many threads, with those for the alignment; 0 if none are needed. */
-static void put_workspace(tg_function *f, uint64_t more) {
+void tg_function_put_workspace(tg_function *f) {
   tg_wrapper *w = f->w;
   const char *needed = needed_name(w);
-  uint64_t each = f->each + (f->side_by_side ? f->shared : 0), all = more + (f->side_by_side ? 0 : f->shared);
+  uint64_t each = f->each + (f->side_by_side ? f->shared : 0), all = f->side_by_side ? 0 : f->shared;
   if (!each && !all)
     tg_str_printf(&w->out, "define internal i64 @%s(i64 %%threads) {\n  ret i64 0\n}\n", needed);
   else
@@ -55,7 +57,7 @@ static void put_workspace(tg_function *f, uint64_t more) {
 
 /* ---- kernels ---- */
 
-void tg_function_adaptor(tg_wrapper *w, const tg_function_call *c) {
+static void put_adaptor(tg_wrapper *w, const tg_function_call *c) {
   const tg_kit_kernel *k = c->kernel;
   tg_str_printf(&w->out,
                 "define internal void @call.t%u(ptr %%o, ptr %%v, ptr %%memory, i64 %%threads, ptr %%each, ptr %%user) "
@@ -72,9 +74,28 @@ void tg_function_adaptor(tg_wrapper *w, const tg_function_call *c) {
   tg_str_puts(&w->out, "  ret void\n}\n");
 }
 
-void tg_function_end(tg_function *f, uint64_t more) {
-  put_workspace(f, more);
-  for (uint32_t i = 0; i < f->calls.n; i++) tg_function_adaptor(f->w, &f->calls.data[i]);
+void tg_function_end(tg_function *f) {
+  for (uint32_t i = 0; i < f->calls.n; i++) put_adaptor(f->w, &f->calls.data[i]);
+  tg_str_printf(&f->w->out, "define internal i64 @%s.side() {\n  ret i64 %llu\n}\n", f->w->name,
+                (unsigned long long)(f->each + f->shared));
+}
+
+/* ---- the function ---- */
+
+void tg_function_open(tg_wrapper *w) {
+  tg_str_printf(&w->out, "define i32 @%s(", w->name);
+  tg_wrapper_arguments(w);
+  tg_str_puts(&w->out, "ptr %workspace, i64 %workspace_bytes, i32 %threads, ptr %each, ptr %user) {\n");
+  tg_wrapper_start(w);
+  tg_str_puts(&w->out, "  %several = icmp sgt i32 %threads, 1\n  %dealt = icmp ne ptr %each, null\n"
+                       "  %both = and i1 %several, %dealt\n  %wide = sext i32 %threads to i64\n"
+                       "  %t = select i1 %both, i64 %wide, i64 1\n");
+}
+
+void tg_function_unless_empty(tg_wrapper *w, tg_ir a, tg_ir b) {
+  tg_ir zero = tg_ir_number(0), some = tg_ir_is(w, "ne", a, zero), any = tg_ir_is(w, "ne", b, zero);
+  tg_str_printf(&w->out, "  %%elements = and i1 %s, %s\n  br i1 %%elements, label %%full, label %%empty\n"
+                         "empty:\n  ret i32 0\nfull:\n", some.text, any.text);
 }
 
 void tg_function_switch(tg_function *f) {
@@ -132,7 +153,7 @@ tg_ir tg_function_value(const tg_wrapper *w, const char *name, int64_t otherwise
 
 /* ---- the header ---- */
 
-const char tg_function_header_note[] =
+static const char note[] =
     " *\n * NAME_bytes: that the memory has, at least as many as the elements take. What is written overlaps nothing "
     "else.\n"
     " * workspace: as many bytes as NAME_workspace(threads) says, at any alignment; NULL if that is 0. Nothing is\n"
@@ -142,11 +163,22 @@ const char tg_function_header_note[] =
     " * May be called from several threads at a time, each with its own workspace.\n"
     " * Returns 0, or what NAME_message explains; then nothing was written. */\n";
 
-void tg_function_header_end(tg_wrapper *w, tg_str *o) {
+void tg_function_header_begin(tg_wrapper *w, tg_str *o, const char *what) {
+  tg_str_printf(o, "/* %s: %s, a plan of tg %d.%d.%d for", w->name, what, TG_VERSION_MAJOR, TG_VERSION_MINOR,
+                TG_VERSION_PATCH);
+  tg_wrapper_header_targets(w, o);
+  tg_str_puts(o, ": the last of these that the processor can run is used.\n *\n");
+  tg_wrapper_header_lines(w, o);
+}
+
+void tg_function_header_end(tg_wrapper *w, tg_str *o, const char *sizes) {
+  tg_str_puts(o, note);
+  tg_str_printf(o, "int %s(", w->name);
+  tg_wrapper_header_arguments(w, o);
   tg_str_printf(o,
                 "void *workspace, size_t workspace_bytes, int threads,\n"
                 "    void (*parallel_for)(void *user, int64_t n, void (*task)(void *argument, int64_t i), void "
-                "*argument),\n    void *user);\nsize_t %s_workspace(int threads);\n\n",
-                w->name);
+                "*argument),\n    void *user);\nsize_t %s_workspace(%sint threads);\n\n",
+                w->name, sizes);
   tg_wrapper_header_messages(w, o);
 }

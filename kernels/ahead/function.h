@@ -19,12 +19,19 @@ typedef struct tg_function {
 /* Adds a kernel, and returns its K: it is called as
  *   void @call.tK(ptr operands, ptr values, ptr memory, i64 threads, ptr parallel_for, ptr user) */
 uint32_t tg_function_add(tg_function *f, const tg_kit_kernel *k);
-/* Writes the adaptors of all kernels, behind the function, and the function NAME_workspace. */
-void tg_function_end(tg_function *f, uint64_t more);
-void tg_function_adaptor(tg_wrapper *w, const tg_function_call *c);   /* of one kernel */
-/* Inside the function: %memory, aligned to 64 bytes, in %workspace, which is checked to have what NAME_workspace says
- * for %t threads. */
-void tg_function_memory(tg_function *f, uint64_t more);
+/* Begins the function: its arguments, the memory of its checks, and %t, the number of threads that share the work. */
+void tg_function_open(tg_wrapper *w);
+/* Returns 0 if one of the two sizes is 0: nothing is to be written then, and nothing is checked further. */
+void tg_function_unless_empty(tg_wrapper *w, tg_ir a, tg_ir b);
+/* Checks that %workspace has `needed` bytes, and returns its address, up to the next multiple of 64. */
+tg_ir tg_function_workspace(tg_wrapper *w, tg_ir needed);
+/* Likewise for what NAME_workspace says for %t threads; then %memory points there. */
+void tg_function_memory(tg_function *f);
+/* Writes the adaptors of all kernels, behind the function, and NAME.side, the bytes of one thread that runs kernels
+ * apart from the others. */
+void tg_function_end(tg_function *f);
+/* The function NAME_workspace of the number of threads alone. */
+void tg_function_put_workspace(tg_function *f);
 
 /* The signature of a kernel that only declares, in the job of the object. */
 const tg_signature *tg_function_signature(tg_env *env, const tg_kernel_def *def, const tg_binding *b, uint32_t n,
@@ -35,7 +42,8 @@ uint32_t tg_function_number(const char *name, const char *const *names, uint32_t
 tg_ir tg_function_value(const tg_wrapper *w, const char *name, int64_t otherwise);
 /* Begins a switch on the target: blocks %target0.. must follow, one for each. */
 void tg_function_switch(tg_function *f);
-/* The declaration of the function's last arguments, and what a comment says of them. */
-void tg_function_header_end(tg_wrapper *w, tg_str *o);
-extern const char tg_function_header_note[];
+/* The header: what the function is, with its arguments; the caller's own lines; its declaration, and that of
+ * NAME_workspace, which takes `sizes` before the number of threads. */
+void tg_function_header_begin(tg_wrapper *w, tg_str *o, const char *what);
+void tg_function_header_end(tg_wrapper *w, tg_str *o, const char *sizes);
 #endif

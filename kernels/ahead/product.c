@@ -333,7 +333,7 @@ static void put_body(product *p) {
   tg_wrapper *w = p->f.w;
   gather(p);
   put_cases(p);
-  tg_function_memory(&p->f, 0);
+  tg_function_memory(&p->f);
   tg_function_switch(&p->f);
   for (uint32_t t = 0; t < w->targets_n; t++) {
     bool has = p->g[t]->nothing[GEMM_FRESH].kernel || p->g[t]->nothing[GEMM_UPDATE].kernel;
@@ -365,11 +365,7 @@ static const tg_signature *signature_of(tg_env *env, const tg_gemm *g, const tg_
 
 static void put_header(product *p, tg_str *o) {
   tg_wrapper *w = p->f.w;
-  tg_str_printf(o, "/* %s: C = A B, a plan of tg %d.%d.%d for", w->name, TG_VERSION_MAJOR, TG_VERSION_MINOR,
-                TG_VERSION_PATCH);
-  tg_wrapper_header_targets(w, o);
-  tg_str_puts(o, ": the last of these that the processor can run is used.\n *\n");
-  tg_wrapper_header_lines(w, o);
+  tg_function_header_begin(w, o, "C = A B");
   for (uint32_t a = 0; a < p->q->arguments_n; a++)
     tg_str_printf(o, " *   arg%u is '%s' of the epilogue\n", a, p->q->argument[a].name);
   if (p->q->epilogue) {
@@ -378,10 +374,7 @@ static void put_header(product *p, tg_str *o) {
     tg_str_puts(o, "\n");
   }
   tg_str_puts(o, " *   ld*: elements from one row (column major: column) to the next; 0: dense\n");
-  tg_str_puts(o, tg_function_header_note);
-  tg_str_printf(o, "int %s(", w->name);
-  tg_wrapper_header_arguments(w, o);
-  tg_function_header_end(w, o);
+  tg_function_header_end(w, o, "");
 }
 
 void tg_product_function(tg_wrapper *w, const tg_gemm *const *g, const tg_gemm_problem *q, const char *name,
@@ -393,26 +386,17 @@ void tg_product_function(tg_wrapper *w, const tg_gemm *const *g, const tg_gemm_p
   const char *const sizes[] = {"M", "N", "K"};
   const tg_kit_dim fixed[] = {q->m, q->n, q->k};
   for (uint32_t i = 0; i < 3; i++) p.size[i] = tg_function_value(w, sizes[i], fixed[i].lo);
-  tg_str_printf(&w->out, "define i32 @%s(", name);
-  tg_wrapper_arguments(w);
-  tg_str_puts(&w->out, "ptr %workspace, i64 %workspace_bytes, i32 %threads, ptr %each, ptr %user) {\n");
-  tg_wrapper_start(w);
+  tg_function_open(w);
   tg_str_printf(&w->out, "  %%o = alloca [%d x ptr]\n  %%v = alloca [%d x i64]\n  %%c = alloca [4 x ptr]\n",
                 GEMM_OPERANDS, GEMM_VALUES);
-  tg_str_puts(&w->out, "  %several = icmp sgt i32 %threads, 1\n  %dealt = icmp ne ptr %each, null\n"
-                       "  %both = and i1 %several, %dealt\n  %wide = sext i32 %threads to i64\n"
-                       "  %t = select i1 %both, i64 %wide, i64 1\n");
   complete(&p);
   tg_wrapper_check_params(w);
-  tg_ir zero = tg_ir_number(0), some = tg_ir_is(w, "ne", p.size[0], zero), any = tg_ir_is(w, "ne", p.size[1], zero);
-  tg_str_printf(&w->out, "  %%elements = and i1 %s, %s\n  br i1 %%elements, label %%full, label %%empty\n"
-                         "empty:\n  ret i32 0\nfull:\n", some.text, any.text);
+  tg_function_unless_empty(w, p.size[0], p.size[1]);
   tg_wrapper_check_buffers(w, !(g[0]->flags & TG_GEMM_OVERLAP_UNCHECKED));
   put_body(&p);
   tg_str_puts(&w->out, "}\n");
-  tg_function_end(&p.f, 0);
-  tg_str_printf(&w->out, "define internal i64 @%s.side() {\n  ret i64 %llu\n}\n", name,
-                (unsigned long long)(p.f.each + p.f.shared));
+  tg_function_put_workspace(&p.f);
+  tg_function_end(&p.f);
   tg_str_put(&w->out, p.behind.data, p.behind.n);
   put_header(&p, header);
 }
