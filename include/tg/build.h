@@ -32,9 +32,9 @@ typedef struct tg_built {
   const char *name;           /* of the function; of several: "a, b, c" */
 } tg_built;
 
-/* targets: names as in tg_context_options.target, of one family of processors, one at least, and of devices; of those that a processor can run, the
- * one with the most instruction sets is taken (the last of equals). options as for tg_kernel_compile; may be NULL;
- * pack and device must be 0.
+/* targets: names as in tg_context_options.target, of one family of processors, one at least, and of devices; of those
+ * that a processor can run, the one with the most instruction sets is taken (the last of equals). options as for
+ * tg_kernel_compile; may be NULL; pack and device must be 0.
  * TG_EINVAL: no processor's target, an unknown one, two families, a kernel whose name is no name of C, or one of
  * tg_kernel_compile's reasons; tg_error_message(context) says which. TG_ELIMIT: a target whose code needs a permission
  * of the system (AMX tiles), or sizes that are not made of integer arithmetic. Everything in *out belongs to it, until

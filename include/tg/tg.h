@@ -252,8 +252,8 @@ typedef struct tg_launch {
   /* names of `buffers` and of `params`, each of the kernel's once; then their order does not matter. NULL: they are in
    * the order above */
   const char *const *buffer_names, *const *param_names;
-  /* of each buffer: bytes from `data` to the element whose subscripts are 0. 0: the least that its strides allow, so that
-   * its first element in memory is at `data`; with a negative stride that is not the one of subscripts 0. NULL: all 0 */
+  /* of each buffer: bytes from `data` to its element of subscripts 0. 0: the least that its strides allow, so that its
+   * first element in memory (with a negative stride another than that of subscripts 0) is at `data`. NULL: all 0 */
   const size_t *offsets;
 } tg_launch;
 /* Bytes of workspace for a launch with tg_launch.threads = threads, with or without a parallel_for. */

@@ -43,7 +43,7 @@ static void load(void *arg) {
   tg_device_kernel *loaded;
   tg_status s = d->driver == &tg_driver_cpu ? TG_EINVAL : d->driver->load(d, &o, &loaded, e);
   if (d->driver == &tg_driver_cpu) tg_fail(e, s, "kernels for the CPU are functions of the object that was built");
-  if (s != TG_OK) tg_fail(e, s, "%s", e->message);
+  if (s != TG_OK) tg_fail(e, s, "%s", target);   /* the driver's own message stands */
   l->kernel = tg_kernel_new(d->context, loaded, false, false);
   if (l->kernel) return;
   tg_device_unload(loaded);

@@ -35,7 +35,7 @@ static bool integer(int64_t t) { return t == TG_BOOL || (t >= TG_I8 && t <= TG_U
 static bool read_node(reader *r, const tg_code_info *info, const int64_t *params, tg_value *values, int64_t n) {
   int64_t head, arg;
   if (!take(r, &head) || head < 0 || (head & 255) >= (int64_t)TG_COUNT(ops) || !integer(head >> 8 & 255)) return false;
-  tg_op op = (tg_op)ops[head & 255];
+  tg_op op = tg_grid_op(head & 255);
   tg_type type = (tg_type)(head >> 8 & 255), from = (tg_type)(head >> 16 & 255);
   if (op == TG_OP_CONST || op == TG_OP_PARAM) {
     if (!take(r, &arg) || (op == TG_OP_PARAM && (arg < 0 || arg >= info->params))) return false;

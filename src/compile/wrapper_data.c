@@ -78,8 +78,8 @@ static void put_geometry(tg_wrapper *w, tg_str *o, const tg_wrapped *k, const ch
   const tg_signature *s = w->signature;
   const int64_t *at = k->info->launch;
   tg_str_printf(o,
-                "/* The geometry of phase p: groups along x, y, z (one of 0: there is nothing to run), threads of a group, "
-                "bytes of\n * LOCAL memory of a group that the launch must ask for. Phases run in order. */\n"
+                "/* The geometry of phase p: groups along x, y, z (one of 0: there is nothing to run), threads of a "
+                "group, bytes of\n * LOCAL memory of a group that the launch must ask for. Phases run in order. */\n"
                 "static inline void %s_geometry(int p, ", name);
   for (uint32_t i = 0; i < s->params_n; i++)
     tg_str_printf(o, "int64_t %s, ", tg_wrapper_c_name(w, tg_signature_strings(s) + tg_signature_params(s)[i].name));
@@ -128,8 +128,8 @@ void tg_wrapper_data(tg_wrapper *w, const tg_wrapped *k, const tg_target *t, tg_
                 placed.object_n);
   if (tg_target_is_source(t)) return;   /* what its phases ask for is worked out while they run */
   tg_str_printf(o,
-                "/* Phase p of %u is the kernel %s_p%s. Its arguments: pointers to the buffers in the order above, %sthen "
-                "the\n * parameters as 64-bit integers. */\nenum { %s_phases = %u };\n",
+                "/* Phase p of %u is the kernel %s_p%s. Its arguments: pointers to the buffers in the order above, "
+                "%sthen the\n * parameters as 64-bit integers. */\nenum { %s_phases = %u };\n",
                 k->info->phases, k->name,
                 k->info->aligned ? ", for buffers at multiples of 16 bytes, else NAME_p_unaligned" : "",
                 k->info->shared ? tg_format(w->env, "a pointer to %llu bytes that phases share, ",

@@ -115,7 +115,8 @@ static tg_status check(const tg_device_kernel *k, const tg_launch *l, void **buf
     if (tg_signature_bytes(s, i, l->params, &bytes[i], &before, message, message_n)) return TG_EINVAL;
     size_t offset = l->offsets && l->offsets[i] ? l->offsets[i] : (size_t)before, skipped = offset - (size_t)before;
     if (offset < (size_t)before)
-      return wrong(message, message_n, "'%s' reaches %lld bytes before its element of subscripts 0, whose offset is %zu",
+      return wrong(message, message_n,
+                   "'%s' reaches %lld bytes before its element of subscripts 0, whose offset is %zu",
                    names + b[i].name, (long long)before, offset);
     uintptr_t at = (uintptr_t)a->data + skipped;
     if (b[i].strided && b[i].role != TG_ROLE_IN && b[i].bytes < 0 && !tg_signature_apart(s, i, l->params))

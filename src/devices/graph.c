@@ -7,7 +7,13 @@
 #include "devices/device.h"
 
 /* What a step was recorded with. of_bytes, offsets: as the caller gave them for the buffers. */
-typedef struct { void **buffers; size_t *of_bytes, *offsets; int64_t *params; void *to; const void *from; char *workspace;
+typedef struct {
+  void **buffers;
+  size_t *of_bytes, *offsets;
+  int64_t *params;
+  void *to;
+  const void *from;
+  char *workspace;
 } recorded;
 
 typedef struct node {

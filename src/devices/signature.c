@@ -268,11 +268,12 @@ const char *tg_signature_check_promise(const tg_signature *s, uint32_t b, const 
                                        char *out, size_t n) {
   const tg_signature_buffer *buffer = &tg_signature_buffers(s)[b];
   const tg_signature_expr *bound = &tg_signature_exprs(s)[buffer->first + buffer->rank * (buffer->strided ? 2u : 1u)];
+  const char *name = tg_signature_strings(s) + buffer->name;
   tg_i128 extent[16], stride[16], index[16] = {0}, at = 0, times = 1;
   tg_value lo, hi;
   if (!buffer->promised) return NULL;
   if (!evaluate(s, &bound[0], params, &lo) || !evaluate(s, &bound[1], params, &hi))
-    return snprintf(out, n, "the range that '%s' promises passes 128 bits", tg_signature_strings(s) + buffer->name), out;
+    return snprintf(out, n, "the range that '%s' promises passes 128 bits", name), out;
   for (uint32_t i = buffer->rank; i-- > 0;) {
     if (!dimension_of(s, buffer, i, params, &extent[i], &stride[i]) || extent[i] <= 0) return NULL;
     if (!buffer->strided) stride[i] = times, times *= extent[i];
@@ -281,9 +282,8 @@ const char *tg_signature_check_promise(const tg_signature *s, uint32_t b, const 
   for (;;) {
     tg_i128 v = integer_at(buffer->type, data, at);
     if (v < lo.i || v > hi.i) {
-      int k = snprintf(out, n, "%s: '%s' promises values of %lld..%lld, and %s[", tg_signature_strings(s) + buffer->place,
-                       tg_signature_strings(s) + buffer->name, (long long)lo.i, (long long)hi.i,
-                       tg_signature_strings(s) + buffer->name);
+      int k = snprintf(out, n, "%s: '%s' promises values of %lld..%lld, and %s[",
+                       tg_signature_strings(s) + buffer->place, name, (long long)lo.i, (long long)hi.i, name);
       for (uint32_t i = 0; i < buffer->rank && k > 0 && (size_t)k < n; i++)
         k += snprintf(out + k, n - (size_t)k, "%s%lld", i ? ", " : "", (long long)index[i]);
       if (k > 0 && (size_t)k < n) snprintf(out + k, n - (size_t)k, "] is %lld", (long long)v);

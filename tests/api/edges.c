@@ -40,6 +40,7 @@ static void nothing_to_do(tg_context *c) {
 static void strides(tg_context *c) {
   rejected(c, "kernel a() { out(y, f32, [4], [0]); range(i, 4) y[i] = 1; }", TG_EINVAL, "the strides of 'y', which the kernel writes, lay two elements on one place");
   rejected(c, "kernel a() { out(y, f32, [4, 4], [1, 1]); range(i, 4) range(j, 4) y[i,j] = 1; }", TG_EINVAL, "lay two elements on one place");
+  rejected(c, "kernel a() { out(y, f32, [4, 4], [1, -1]); range(i, 4) range(j, 4) y[i,j] = 1; }", TG_EINVAL, "lay two elements on one place");
   tg_kernel *k;
   const char *text = "kernel a(S in 0..9, T in 0..9, N in 1..4) { in(x, f32, [N, 3], [0, 1]); out(y, f32, [N, 3], [S, T]); range(i, N) range(j, 3) y[i,j] = x[i,j]; }";
   if (compile(c, text, &k)) {

@@ -9,7 +9,7 @@ b=${1:-${BUILD:-build}} t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
 passed=0 failed=0
 mkdir "$t/newer"
-sh tests/api/grown.sh "$t/newer" given || exit 1
+sh tests/api/newer_headers "$t/newer" given || exit 1
 one() {   # what it is called, options of the compiler
   what=$1; shift
   if "$@" -Wall -Wextra -Werror tests/api/sized.c -x none -o "$t/sized" "$b/libtg_jit.so.0" -Wl,-rpath,"$(cd "$b" && pwd)" > "$t/out" 2>&1 &&

@@ -124,7 +124,7 @@ static size_t bytes_of(tg_job *j, const tg_uop *d, const int64_t *params) {
   for (uint32_t k = rank; k-- > 0;) {
     tg_i128 dim = value_of(j, d->src[k], params, true), stride = d->n > rank ? value_of(j, d->src[rank + k], params, true) : dense;
     if (dim <= 0) return 0;
-    last += (dim - 1) * stride;
+    last += (dim - 1) * (stride < 0 ? -stride : stride);
     dense *= dim;
   }
   return (size_t)(last + 1) * (size_t)tg_type_bytes((tg_type)d->type);

@@ -166,7 +166,7 @@ static void params(void) {
   tg_kernel_free(k);
 }
 
-/* Sizes and strides below 0 are refused, at the launch too; 0 is nothing to do. */
+/* Sizes below 0 are refused, at the launch too; 0 is nothing to do. */
 static void below_nothing(void) {
   tg_kernel *k = compile("kernel less(N in -5..5, S in -2..9) { in(x, f32, [N, 2], [S, 1]); out(y, f32, [N]); range(i, N) y[i] = x[i,0]; }");
   float x[64] = {0}, y[5] = {0};
@@ -180,7 +180,7 @@ static void below_nothing(void) {
   n[0] = 0;
   accept(k, &l);
   n[0] = 5, n[1] = -1;
-  refuse(k, &l, "'x' has the stride -1 in dimension 0, counted from 0; a stride is 0 or more");
+  accept(k, &l);
   n[1] = 0;
   accept(k, &l);
   tg_kernel_free(k);
