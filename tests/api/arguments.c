@@ -150,8 +150,8 @@ static void views(tg_context *c) {
     tg_argument a[2] = {{from, sizeof from}, {to, sizeof to}};
     tg_launch l = {.buffers = a, .buffers_n = 2, .offsets = offsets};
     tg_device *d;
-    tg_queue *q;
-    tg_graph *g;
+    tg_queue *q = NULL;
+    tg_graph *g = NULL;
     CHECK(tg_kernel_run(k, &l) == TG_OK, "%s", tg_error_message(c));
     for (int e = 0; e < 37; e++)
       CHECK(to[MIDDLE + out_step[i] * e] == (float)(MIDDLE + in_step[i] * e), "%s: element %d", texts[i], e);

@@ -73,19 +73,19 @@ static void refused(const char *what, tg_status s, const char *type) {
 /* A result of another size: what the program lacks is not written, what it has more is 0. */
 #define RESULT(T, call)                                                                           \
   do {                                                                                            \
-    struct { T v; unsigned char behind[32]; } r;                                                  \
+    struct { T v; unsigned char behind[32]; } room;                                                 \
     size_t size = sizeof(T);                                                                      \
-    memset(&r, 0xa5, sizeof r);                                                                   \
-    size = sizeof r;                                                                              \
-    T *out = &r.v;                                                                                \
+    memset(&room, 0xa5, sizeof room);                                                                   \
+    size = sizeof room;                                                                              \
+    T *out = &room.v;                                                                                \
     call;                                                                                         \
     int zero = 1;                                                                                 \
-    for (size_t i = 0; i < sizeof r.behind; i++) zero &= !r.behind[i];                            \
+    for (size_t i = 0; i < sizeof room.behind; i++) zero &= !room.behind[i];                            \
     check(zero, "newer: " #call, "what the library does not know is not 0");                      \
-    memset(&r, 0xa5, sizeof r);                                                                   \
+    memset(&room, 0xa5, sizeof room);                                                                   \
     size = 8;                                                                                     \
     call;                                                                                         \
-    check(((unsigned char *)&r)[8] == 0xa5, "older: " #call, "more was written than there is");   \
+    check(((unsigned char *)&room)[8] == 0xa5, "older: " #call, "more was written than there is");   \
   } while (0)
 
 static void open_context(void) {
