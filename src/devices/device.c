@@ -233,7 +233,7 @@ static tg_status time_on(tg_queue *q, tg_device_kernel *k, const tg_launch *l, d
   }
   if (s != TG_OK) return s;
   qsort(times, n, sizeof *times, by_value);
-  *out = (tg_timing){times[0], times[n / 2], n};
+  *out = (tg_timing){.best = times[0], .median = times[n / 2], .runs = n};
   return TG_OK;
 }
 
