@@ -36,8 +36,8 @@ static const char usage[] =
     "those of --case\n"
     "  plot          an SVG of a journal: candidates over time, the best so far\n"
     "  --budget      seconds of it all (20); --candidates: how many are timed at most\n"
-    "  --device      where candidates run, as tg devices lists them: opencl:0; else the CPU. For kernels in files. "
-    "They are timed by the device's\n"
+    "  --device      where candidates run, as tg devices lists them: opencl:0; else the CPU. They are timed by "
+    "the device's\n"
     "                clock; the choice is for that chip and the major version of its driver\n"
     "  --threads     that a launch may use (1, as launches have it unless they say); -1 for all cores. The choice is "
     "for contexts of all cores, and of so many threads\n"
@@ -224,6 +224,7 @@ static int tune_product(tg_context *ctx, const tool_args *a, tg_tune_options o, 
                           .n = {s->n, 0},
                           .k = {s->k, 0},
                           .threads = a->threads,
+                          .device = o.device,
                           .flags = t->flags};
   tg_tune_result *r = NULL;
   if (!a->json) printf("%d x %d x %d %c%c %s\n", s->m, s->n, s->k, "NT"[s->ta], "NT"[s->tb], t->name);
@@ -287,7 +288,8 @@ static int tune_shape(tg_context *ctx, const tool_args *a, tg_tune_options o, co
                                .queries = {s->queries, 0},
                                .keys = {s->keys, 0},
                                .window = s->window,
-                               .threads = a->threads};
+                               .threads = a->threads,
+                               .device = o.device};
   tg_tune_result *r = NULL;
   if (!a->json)
     printf("%d heads of %d elements, %d of K and V, %lld queries, %lld keys%s\n", s->heads, s->head, s->kv_heads,
@@ -407,8 +409,6 @@ int cmd_tune(int argc, char **argv) {
   tg_context_options co = {.tuned = folder ? folder : "", .log = complain};
   if (a.threads > 0 && (long)a.threads > sysconf(_SC_NPROCESSORS_ONLN)) co.threads = a.threads;
   int result = TOOL_BROKEN;
-  bool kind = !strcmp(a.file, "gemm") || !strcmp(a.file, "attention");
-  if (a.device && kind) return fprintf(stderr, "tg tune %s: --device is for kernels in files\n", a.file), TOOL_USAGE;
   if (tg_context_create(&co, &ctx)) fprintf(stderr, "tg: no context\n");
   else if (!tool_device(&a, ctx, &o.device)) result = TOOL_USAGE;
   else

@@ -3,9 +3,11 @@
 #define _GNU_SOURCE
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include "checks/product.h"
 #include "interp/interp.h"
 #include "search/trial.h"
+#include "trial/there.h"
 
 /* ---- memory ---- */
 
@@ -462,6 +464,30 @@ static bool buffer(const tg_gemm_operands *o, const char *name, tg_argument *out
   return false;
 }
 
+/* On a device, on copies of the operands there. */
+static tg_status run_there(const tg_check_kernel *k, const tg_kernel_info *info, const tg_launch *here, char *message,
+                           size_t n) {
+  tg_there *t = malloc(sizeof *t);
+  bool written[TG_THERE_MOST], beside = false;
+  uint32_t wrong = 0;
+  if (!t) return snprintf(message, n, "out of memory"), TG_ENOMEM;
+  for (uint32_t i = 0; i < info->buffers_n; i++) written[i] = info->buffers[i].written;
+  tg_status s = tg_there_open(k->kernel->loaded->device, here->buffers, here->buffers_n, t);
+  tg_launch l = *here;
+  l.buffers = t->args;
+  if (s == TG_OK) s = tg_kernel_run(k->kernel, &l);
+  if (s == TG_OK) s = tg_there_fetch(t, here->buffers, written, &wrong, &beside);
+  if (s != TG_OK) snprintf(message, n, "%s", tg_error_message(k->context));
+  else if (wrong < t->n) {
+    const char *name = info->buffers[wrong].name;
+    snprintf(message, n, beside ? "it writes beside %s" : "it writes to %s, which it only reads", name);
+    s = TG_EINVAL;
+  }
+  tg_there_close(t);
+  free(t);
+  return s;
+}
+
 tg_status tg_check_run_kernel(void *user, const tg_gemm_operands *o, char *message, size_t n) {
   const tg_check_kernel *k = user;
   const tg_kernel_info *info = tg_kernel_describe(k->kernel);
@@ -483,6 +509,7 @@ tg_status tg_check_run_kernel(void *user, const tg_gemm_operands *o, char *messa
                  .threads = k->threads,
                  .parallel_for = k->parallel_for,
                  .parallel_user = k->parallel_user};
+  if (!k->kernel->loaded->driver->immediate) return run_there(k, info, &l, message, n);
   tg_status s = tg_kernel_run(k->kernel, &l);
   if (s) snprintf(message, n, "%s", tg_error_message(k->context));
   return s;

@@ -56,8 +56,8 @@ static int64_t rows_of_part(const tg_gemm_space *w, uint32_t threads, double bud
   int64_t m = w->size[0], tile = tg_kit_knob_of(w->choice, "MR", 8),
           block = threads > 1 ? tile * tg_kit_knob_of(w->choice, "MB", 1) : tile;
   /* no part if m is known at launch only, where one kernel serves all m; nor with an epilogue, for which there is no
-   * check of all of C */
-  if (q->m.lo != q->m.hi || q->epilogue) return m;
+   * check of all of C; nor on a device, whose rate is not known here */
+  if (q->m.lo != q->m.hi || q->epilogue || w->plan.plan.device) return m;
   int bytes = tg_type_bytes(q->b) < tg_type_bytes(q->a) ? tg_type_bytes(q->b) : tg_type_bytes(q->a);
   double rate = tg_trial_rate(&w->plan.plan.context->target, bytes) * threads,
          row = 2.0 * (double)w->size[1] * (double)w->size[2] / rate;
@@ -82,7 +82,8 @@ tg_status tg_gemm_tune_sized(tg_context *c, const tg_gemm_desc *desc, size_t des
   tg_status s = tg_gemm_space_of(c, &d, m, n, k, &w);
   if (s != TG_OK) return s;
   if (!o.threads || o.threads > w.plan.plan.most) o.threads = w.plan.plan.most;   /* the plan uses no more threads */
-  if (w.strips) o.threads = 1;
+  if (w.strips || w.plan.plan.device) o.threads = 1;
+  o.device = d.device;
   o.bindings = w.binding, o.bindings_n = w.bindings_n, o.user = &w.problem, o.params = w.params,
   o.params_n = w.params_n;
   if (!o.start) o.start = w.choice->knob, o.start_n = w.choice->knobs_n;

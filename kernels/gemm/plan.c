@@ -207,11 +207,13 @@ uint32_t tg_gemm_bind(const tg_gemm *g, const tg_gemm_problem *q, tg_binding *b)
 
 uint32_t tg_gemm_sketches_for(const tg_gemm *g, const tg_gemm_problem *q, const tg_kit_choice *choice, tg_gemm_def *def,
                               const tg_kernel_def **defs) {
+  const tg_target *t = g->plan.device ? g->plan.device->target : &g->plan.context->target;
   uint32_t n = 0;
   for (int pass = 0; pass < 2; pass++)
     for (uint32_t i = 0; tg_gemm_sketches[i] && n < GEMM_SKETCHES; i++) {
       const tg_gemm_sketch *s = tg_gemm_sketches[i];
-      if (!s->takes(q, &g->plan.context->target) || (s->kernel == choice->sketch) != (pass == 0)) continue;
+      if (tg_target_is_device(t) && s != &tg_gemm_plain) continue;   /* the others' words are for vectors */
+      if (!s->takes(q, t) || (s->kernel == choice->sketch) != (pass == 0)) continue;
       tg_gemm_kernel_of(q, s->kernel, &def[n]);
       defs[n] = &def[n].def, n++;
     }
@@ -233,7 +235,7 @@ static tg_status compile_choice(planning *p, const tg_gemm_problem *q, const tg_
                      .user = (void *)(uintptr_t)q,
                      .cached_only = g->flags & TG_GEMM_NO_COMPILE};
   /* look for a choice that tg_gemm_tune has kept */
-  if (tg_context_has_choices(g->plan.context) && !q->panel && !g->plan.device)
+  if (tg_context_has_choices(g->plan.context) && !q->panel)
     s.others = defs, s.others_n = tg_gemm_sketches_for(g, q, choice, def, defs);
   return tg_kit_compile(&g->plan, &s, out);
 }
@@ -411,7 +413,20 @@ static tg_status read_descriptor(planning *p) {
   return s == TG_OK ? read_packing(p) : s;
 }
 
-/* On a device one kernel, of the compiler's own choice there, serves all sizes. */
+/* Of text that a device compiles, whose work-items are tasks as threads have them: tiles that any such device holds in
+ * registers, chosen by what instructions take on the host. For others the compiler chooses. */
+static tg_kit_choice choice_for(const tg_gemm *g) {
+  enum { VECTOR = 16 /* bytes: float4 */, VECTORS = 16 };
+  tg_kit_choice c = {.sketch = tg_gemm_plain.kernel};
+  tg_target t = *g->plan.device->target;
+  if (!tg_target_is_source(&t)) return c;
+  t.machine = g->plan.context->target.machine;
+  t.vector_bytes = t.access_bytes = VECTOR, t.vector_registers = VECTORS;
+  tg_gemm_choose(&g->problem, &t, t.threads, &c);
+  return c;
+}
+
+/* On a device one kernel serves all sizes. */
 static void whole_part(tg_gemm *g) {
   tg_kit_dim size[] = {g->problem.m, g->problem.n, g->problem.k};
   for (uint32_t i = 0; i < TG_COUNT(size); i++) {
@@ -419,7 +434,7 @@ static void whole_part(tg_gemm *g) {
     if (!size[i].lo) size[i].lo = 1;
   }
   g->part[g->parts_n++] = (tg_kit_part){
-      .size = {size[0], size[1], size[2], {0, 1}}, .choice = {.sketch = tg_gemm_plain.kernel}, .strips = {.n = 1}};
+      .size = {size[0], size[1], size[2], {0, 1}}, .choice = choice_for(g), .strips = {.n = 1}};
 }
 
 static tg_status take_device(planning *p) {

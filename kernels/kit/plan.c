@@ -62,7 +62,7 @@ tg_status tg_kit_compile(tg_kit_plan *p, const tg_kit_source *s, tg_kit_kernel *
   tg_compile_options o = {
       .bindings = b, .bindings_n = n, .user = s->user, .device = p->device, .cancel = p->cancel,
       .flags = TG_COMPILE_ONE | (s->cached_only ? TG_COMPILE_CACHED_ONLY : 0)};
-  if (tg_context_has_choices(p->context) && s->others && !p->device) {
+  if (tg_context_has_choices(p->context) && s->others) {
     tg_compile_options tuned = o;
     tuned.flags |= TG_COMPILE_TUNED_ONLY;
     if (tg_kernel_compile_tuned(p->context, s->others, s->others_n, &tuned, &out->kernel) == TG_OK)

@@ -4,8 +4,6 @@
  * hang or a lost device ends with the child, and the worker, which is forked again, has never seen its driver. */
 #include "trial/trial.h"
 
-enum { GUARD = 4096, MARK = 0xA5 };
-
 tg_device *tg_trial_device(tg_trial_state *s, tg_env *env) {
   uint32_t i;
   if (!s->device || s->opened) return s->opened;
@@ -24,43 +22,17 @@ tg_kernel *tg_trial_candidate(tg_trial_state *s, tg_env *env, const tg_trial *t)
 
 /* ---- memory ---- */
 
-void tg_trial_there_open(tg_trial_state *s, tg_env *env, const tg_argument *here, tg_trial_there *t) {
-  char *mark = tg_alloc(env, GUARD);
-  memset(mark, MARK, GUARD);
-  *t = (tg_trial_there){.n = s->n};
-  for (uint32_t b = 0; b < s->n; b++) {
-    tg_trial_expect(s, env, tg_device_alloc(s->opened, here[b].bytes + 2 * GUARD, &t->block[b]));
-    char *at = t->block[b];
-    t->args[b] = (tg_argument){at + GUARD, here[b].bytes};
-    tg_trial_expect(s, env, tg_device_copy(s->opened, at, mark, GUARD));
-    tg_trial_expect(s, env, tg_device_copy(s->opened, at + GUARD, here[b].data, here[b].bytes));
-    tg_trial_expect(s, env, tg_device_copy(s->opened, at + GUARD + here[b].bytes, mark, GUARD));
-  }
+void tg_trial_there_open(tg_trial_state *s, tg_env *env, const tg_argument *here, tg_there *t) {
+  tg_trial_expect(s, env, tg_there_open(s->opened, here, s->n, t));
 }
 
-/* Are both guard regions of operand b as they were? */
-static bool untouched(tg_trial_state *s, tg_env *env, const tg_trial_there *t, uint32_t b) {
-  unsigned char *seen = tg_alloc(env, 2 * GUARD);
-  char *at = t->block[b];
-  tg_trial_expect(s, env, tg_device_copy(s->opened, seen, at, GUARD));
-  tg_trial_expect(s, env, tg_device_copy(s->opened, seen + GUARD, at + GUARD + t->args[b].bytes, GUARD));
-  for (int i = 0; i < 2 * GUARD; i++)
-    if (seen[i] != MARK) return false;
-  return true;
-}
-
-const char *tg_trial_there_fetch(tg_trial_state *s, tg_env *env, const tg_trial_there *t, const tg_argument *here) {
-  for (uint32_t b = 0; b < t->n; b++) {
-    if (!untouched(s, env, t, b)) return tg_format(env, "writes beside %s", s->op[b].name);
-    if (s->op[b].written)
-      tg_trial_expect(s, env, tg_device_copy(s->opened, here[b].data, t->args[b].data, here[b].bytes));
-  }
-  return NULL;
-}
-
-void tg_trial_there_close(tg_trial_state *s, tg_trial_there *t) {
-  for (uint32_t b = 0; b < t->n; b++) tg_device_free(s->opened, t->block[b]);
-  t->n = 0;
+const char *tg_trial_there_fetch(tg_trial_state *s, tg_env *env, const tg_there *t, const tg_argument *here) {
+  bool written[TRIAL_BUFFERS], beside;
+  uint32_t wrong;
+  for (uint32_t b = 0; b < s->n; b++) written[b] = s->op[b].written;
+  tg_trial_expect(s, env, tg_there_fetch(t, here, written, &wrong, &beside));
+  if (wrong == t->n) return NULL;
+  return tg_format(env, beside ? "writes beside %s" : "writes to %s, which it only reads", s->op[wrong].name);
 }
 
 /* ---- running ---- */
@@ -81,20 +53,23 @@ typedef struct {
   tg_env *env;
   tg_kernel *k;
   const tg_argument *here;
-  tg_trial_there there;
+  tg_there there;
 } checked;
 
 static void run_between(void *arg) {
   checked *c = arg;
   tg_trial_there_open(c->s, c->env, c->here, &c->there);
-  c->s->run_seconds = tg_trial_there_run(c->s, c->env, c->k, c->there.args, 1);
+  double first = tg_trial_there_run(c->s, c->env, c->k, c->there.args, 1);
   c->s->beside = tg_trial_there_fetch(c->s, c->env, &c->there, c->here);
+  /* drivers compile or load a kernel when it first runs: the second run, whose results nobody reads, is timed */
+  double again = tg_trial_there_run(c->s, c->env, c->k, c->there.args, 1);
+  c->s->run_seconds = again < first ? again : first;
 }
 
 void tg_trial_there_guarded(tg_trial_state *s, tg_env *env, tg_kernel *k, const tg_argument *here) {
   checked *c = tg_new(env, checked, 1);
   *c = (checked){.s = s, .env = env, .k = k, .here = here};
   bool ok = tg_protect(env, run_between, c);
-  tg_trial_there_close(s, &c->there);
+  tg_there_close(&c->there);
   if (!ok) tg_fail(env, env->status, "%s", env->message);
 }

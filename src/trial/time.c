@@ -22,7 +22,7 @@ typedef struct {
   size_t stream_bytes;
   double best_probe;
   tg_kernel *trial, *against;
-  tg_trial_there there;          /* copies of args, if the kernels run on a device */
+  tg_there there;          /* copies of args, if the kernels run on a device */
   bool on_device;
   tg_task *task;
   void *map[MAPS];
@@ -226,7 +226,7 @@ void tg_trial_time(tg_trial_state *s, tg_env *env, tg_kernel *trial, tg_kernel *
   *t = (timing){.s = s, .env = env, .trial = trial, .against = against, .task = task};
   t->on_device = trial->loaded->device != s->ctx->devices;
   bool ok = tg_protect(env, time_all, t);
-  tg_trial_there_close(s, &t->there);
+  tg_there_close(&t->there);
   for (uint32_t i = 0; i < t->maps; i++) munmap(t->map[i], t->size[i]);
   if (!ok) tg_fail(env, env->status, "%s", env->message);
 }

@@ -257,7 +257,7 @@ static void checks(void *self, tg_env *env, tg_task *t) {
   double seconds = 0;
   if (!s->ctx || !about) tg_fail(env, TG_EINVAL, "no problem with checks is open");
   if (!s->checks) tg_fail(env, TG_EBACKEND, "this worker has no checks for it");
-  tg_kernel *k = tg_trial_compile(s, env, t->trial.text, t->trial.words, 0);
+  tg_kernel *k = tg_trial_candidate(s, env, &t->trial);
   tg_status st = s->checks(s->ctx, about, k, t->trial.words, s->threads, s->seed, t->give_up > 0 ? &seconds : NULL,
                            message, sizeof message);
   t->seconds = seconds;

@@ -6,6 +6,7 @@
 #include "base/guard.h"
 #include "compile/compile.h"
 #include "search/trial.h"
+#include "trial/there.h"
 #include "model/work.h"
 #include "tg/device.h"
 #include "tg/tune.h"
@@ -125,15 +126,11 @@ bool tg_trial_untouched(const tg_guarded *g);                             /* is 
 void tg_trial_drop(tg_guarded *g, uint32_t n);
 
 /* device.c: candidates on a device. candidate: compiles one for it, or for the CPU. device: NULL: the CPU */
-typedef struct tg_trial_there { uint32_t n; void *block[TRIAL_BUFFERS]; tg_argument args[TRIAL_BUFFERS];
-} tg_trial_there;
 tg_device *tg_trial_device(tg_trial_state *s, tg_env *env);
 tg_kernel *tg_trial_candidate(tg_trial_state *s, tg_env *env, const tg_trial *t);
-/* Copies of operands in the device's memory, between guard regions. fetch: copies what was written back; what was
- * written beside, or NULL. */
-void tg_trial_there_open(tg_trial_state *s, tg_env *env, const tg_argument *here, tg_trial_there *t);
-const char *tg_trial_there_fetch(tg_trial_state *s, tg_env *env, const tg_trial_there *t, const tg_argument *here);
-void tg_trial_there_close(tg_trial_state *s, tg_trial_there *t);
+/* The operands of the current launch there (trial/there.h). fetch: what was written that must not be, or NULL. */
+void tg_trial_there_open(tg_trial_state *s, tg_env *env, const tg_argument *here, tg_there *t);
+const char *tg_trial_there_fetch(tg_trial_state *s, tg_env *env, const tg_there *t, const tg_argument *here);
 /* Seconds of a launch by the device's clock, as the mean of `inner`. */
 double tg_trial_there_run(tg_trial_state *s, tg_env *env, tg_kernel *k, const tg_argument *args, uint32_t inner);
 /* One run on copies between guard regions: sets run_seconds and beside. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * tg_tune: runs a search with the bench of this machine's CPU, and stores the choice. */
+ * tg_tune: runs a search with the bench of this machine's CPU or of a device, and stores the choice. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>
@@ -248,7 +248,6 @@ static void run(void *arg) {
     tg_fail(env, TG_EINVAL, "kernels for %s do not run here: %s", k->c->target.name, k->c->target.lacks);
   const char *device = device_name(env, o);
   if (device && o->device->context != k->c) tg_fail(env, TG_EINVAL, "the device is another context's");
-  if (device && k->kind) tg_fail(env, TG_EINVAL, "this kind of kernels is not tuned on a device");
   if (o->with_text) check_beside(k, &k->sketch[k->sketches - 1]);
   make_scratch(k);
   const tg_tune_kind *kind = k->kind;
