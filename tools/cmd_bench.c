@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "bench/bench.h"
+#include "bench/device.h"
 
 static int bench_kernels(tg_context *ctx, const tool_args *a) {
   if (a->sweep) return bench_choices(ctx, a);
@@ -98,13 +99,15 @@ static void write_usage(FILE *to) {
   fprintf(to, "tg bench %s [--json] [--seconds N] [--case TEXT]\n", tool_benches());
   for (int i = 0; i < BENCHES; i++)
     if (*benches[i].options) fprintf(to, "tg bench %s%s\n", benches[i].name, benches[i].options);
+  fputs("tg bench gemm|attention|kernels --device NAME [--shapes FILE] [--types f32] [--tuned DIR] [--cache DIR]\n",
+        to);
   for (int i = 0; i < BENCHES; i++) {
     fprintf(to, "%s  %-10s", i ? "" : "\n", benches[i].name);
     for (const char *c = benches[i].what; *c; c++) fprintf(to, *c == '\n' && c[1] ? "%c            " : "%c", *c);
   }
   fputs("\nContestants take turns in one run on the same buffers; medians are printed. --json: one object a line with\n"
         "bench, case, metric, value, unit and, for a ratio, of. --seconds: about how long each case runs. --case: "
-        "those that contain TEXT.\n",
+        "those that contain TEXT. --device: on one that tg devices lists (opencl:0), alone, by its clock.\n",
         to);
 }
 
@@ -127,6 +130,7 @@ int cmd_bench(int argc, char **argv) {
     return TOOL_USAGE;
   }
   setenv("TG_TUNED", "", 0);   /* figures are of what anybody gets: choices that were tuned only where it is said */
+  if (a.device) return bench_on_device(&a);
   if (benches[i].alone) return benches[i].alone(&a);
   tg_context *ctx;
   if (tg_context_create(NULL, &ctx)) {

@@ -3,13 +3,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "measure/device.h"
 #include "measure/measure.h"
 #include "tool.h"
 
 static const char usage[] =
     "tg measure [--seconds S] [--save] [--explain] [--tuned DIR]\n"
+    "tg measure --device NAME [--seconds S] [--tuned DIR] [--cache DIR] [--json]\n"
     "\n"
     "Measures this machine in about S seconds (20), and prints it as a row of src/target/machines.def.\n"
+    "  --device      a device, as tg devices lists them (opencl:0), instead: its memory, copies, launches and "
+    "products; with --tuned by the\n"
+    "                choices that tg tune --device left there\n"
     "  --explain     prints each column by itself, with its unit, what it is, and the value of the tree's row\n"
     "  --save        keeps the row where tuned choices are kept (--tuned, else $TG_TUNED, else tg/tuned in the user's "
     "data folder);\n"
@@ -157,6 +162,9 @@ int cmd_measure(int argc, char **argv) {
   tg_env env;
   if (!tool_parse(argc, argv, &a, usage)) return TOOL_USAGE;
   if (a.help) return fputs(usage, stdout), TOOL_OK;
+  if (a.device && (a.save || a.explain))
+    return fprintf(stderr, "tg measure: --save and --explain are of the CPU, not of a device\n"), TOOL_USAGE;
+  if (a.device) return measure_device(&a, a.seconds > 0 ? a.seconds : 20);
   measure *m = calloc(1, sizeof *m);
   if (!m) return TOOL_BROKEN;
   open_measure(m, a.seconds > 0 ? a.seconds : 20);

@@ -174,7 +174,7 @@ uint32_t tg_attention_sketches_for(const tg_attention_problem *q, const tg_kit_c
                                    const tg_kernel_def **defs) {
   const tg_kernel_def *const all[] = {choice->sketch, tg_attention_prefill, tg_attention_decode};
   uint32_t n = 0;
-  for (uint32_t i = 0; i < TG_COUNT(all); i++) {
+  for (uint32_t i = 0; i < (q->grid ? 1 : TG_COUNT(all)); i++) {
     bool other = all[i] == tg_attention_decode && (q->rows.hi > ATTENTION_DECODE_ROWS || q->dropout);
     if (i && (all[i] == choice->sketch || other)) continue;
     tg_attention_kernel_of(q, all[i], &def[n]);
@@ -321,21 +321,28 @@ static tg_status take_device(planning *p) {
   return TG_OK;
 }
 
-/* One kernel for all rows, sequences and heads, and the constants that it reads. */
+/* One kernel for all rows, sequences and heads. */
+static void lay_out_grid(tg_attention *a) {
+  tg_attention_problem *q = &a->problem;
+  if (!a->queries.hi || !a->keys.hi) return;
+  q->grid = true, q->group = a->heads / a->kv_heads;
+  if (q->q == q->k && q->k == q->v)
+    q->matrix = tg_attention_matrix(a->plan.device->target, q->q, q->head, q->value_head);
+  q->rows = (tg_kit_dim){a->queries.lo ? a->queries.lo : 1, a->queries.hi};
+  q->keys = (tg_kit_dim){a->keys.lo ? a->keys.lo : 1, a->keys.hi};
+  a->part[0] = (tg_kit_part){.size = {q->rows}, .strips = {.n = 1}, .choice = {.sketch = tg_attention_device}};
+  a->rows = q->rows.hi;
+  a->parts_n = 1;
+}
+
+/* The kernel of the grid, and the constants that it reads. */
 static tg_status make_grid(planning *p) {
   tg_attention *a = p->a;
-  tg_attention_problem *q = &a->problem;
   tg_device *d = a->plan.device;
   const float constants[] = {a->scale, a->cap};
   tg_kit_part *part = &a->part[0];
-  if (!a->queries.hi || !a->keys.hi) return TG_OK;
-  q->grid = true, q->group = a->heads / a->kv_heads;
-  if (q->q == q->k && q->k == q->v) q->matrix = tg_attention_matrix(d->target, q->q, q->head, q->value_head);
-  q->rows = (tg_kit_dim){a->queries.lo ? a->queries.lo : 1, a->queries.hi};
-  q->keys = (tg_kit_dim){a->keys.lo ? a->keys.lo : 1, a->keys.hi};
-  *part = (tg_kit_part){.size = {q->rows}, .strips = {.n = 1}, .choice = {.sketch = tg_attention_device}};
-  a->parts_n = 1;
-  tg_status s = compile(p, q, &part->choice, &part->kernel[ATTENTION_WHOLE]);
+  if (!a->parts_n) return TG_OK;
+  tg_status s = compile(p, &a->problem, &part->choice, &part->kernel[ATTENTION_WHOLE]);
   if (s == TG_OK) s = tg_device_alloc(d, sizeof constants, &a->constants);
   return s == TG_OK ? tg_device_copy(d, a->constants, constants, sizeof constants) : s;
 }
@@ -347,6 +354,7 @@ static tg_status lay_out(planning *p) {
   tg_status s = read_descriptor(p);
   if (s == TG_OK) s = tg_kit_plan_open(&a->plan, a->plan.context, desc_name, p->desc->threads);
   if (s == TG_OK) s = take_device(p);
+  if (s == TG_OK && a->plan.device) lay_out_grid(a);
   if (s != TG_OK || a->plan.device || p->desc->backward) return s;
   const tg_attention_problem *q = &a->problem;
   a->heads_are_rows = a->heads > a->kv_heads && a->queries.lo <= 1 && a->queries.hi >= 1 && !q->alibi && !q->mask &&

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "checks/attended.h"
+#include "trial/there.h"
 
 enum {
   Q, K, V, O, LSE, SLOPES, SINKS, K_NEW, V_NEW, BLOCKS, K_SCALE, V_SCALE, COS, SIN, ARGUMENT,
@@ -536,11 +537,63 @@ void tg_attention_checks_close(tg_attention_checks *g) {
 
 /* ---- candidates ---- */
 
+/* The pointer moved to where the device has the operand that it points into. */
+static void *moved(const tg_attention_checks *g, const tg_there *t, const uint8_t *there, const void *p) {
+  for (uint32_t i = 0; i < PLACES; i++) {
+    const tg_guarded *in = &g->at.part[i].in;
+    if (p && in->map && (const char *)p >= in->data && (const char *)p < in->data + in->bytes)
+      return (char *)t->args[there[i]].data + ((const char *)p - in->data);
+  }
+  return NULL;
+}
+
+static tg_status run_moved(const tg_attention_planned *x, const tg_attention_call *call, const tg_there *t,
+                           const uint8_t *there) {
+  const tg_attention_checks *g = x->checks;
+  tg_attention_call own = *call;
+  own.q = moved(g, t, there, own.q), own.k = moved(g, t, there, own.k), own.v = moved(g, t, there, own.v);
+  own.o = moved(g, t, there, own.o), own.lse = moved(g, t, there, own.lse);
+  own.mask = moved(g, t, there, own.mask), own.slopes = moved(g, t, there, own.slopes);
+  for (uint32_t i = 0; i < TG_ATTENTION_ARGS; i++) own.arg[i] = moved(g, t, there, own.arg[i]);
+  return tg_attention_run(x->plan, &own);
+}
+
+/* On a device, on copies of the operands there. */
+static tg_status run_there(const tg_attention_planned *x, const tg_attention_call *call, char *message, size_t n) {
+  tg_argument here[PLACES];
+  bool written[PLACES], beside = false;
+  uint8_t there[PLACES] = {0}, part[PLACES];
+  uint32_t count = 0, wrong = 0;
+  tg_there *t = malloc(sizeof *t);
+  if (!t) return snprintf(message, n, "out of memory"), TG_ENOMEM;
+  for (uint32_t i = 0; i < PLACES; i++) {
+    const tg_guarded *in = &x->checks->at.part[i].in;
+    if (!in->map || !in->bytes) continue;
+    here[count] = (tg_argument){in->data, in->bytes};
+    written[count] = i == O || i == LSE;
+    there[i] = (uint8_t)count, part[count++] = (uint8_t)i;
+  }
+  tg_status s = tg_there_open(x->plan->plan.device, here, count, t);
+  if (s == TG_OK) s = run_moved(x, call, t, there);
+  if (s == TG_OK) s = tg_device_finish(t->device);
+  if (s == TG_OK) s = tg_there_fetch(t, here, written, &wrong, &beside);
+  if (s != TG_OK) snprintf(message, n, "%s", tg_error_message(x->context));
+  else if (wrong < t->n) {
+    const char *name = x->checks->at.part[part[wrong]].name;
+    snprintf(message, n, beside ? "it writes beside %s" : "it writes to %s, which it only reads", name);
+    s = TG_EINVAL;
+  }
+  tg_there_close(t);
+  free(t);
+  return s;
+}
+
 tg_status tg_attention_check_plan(void *user, const tg_attention_call *call, char *message, size_t n) {
   const tg_attention_planned *x = user;
   tg_attention_call own = *call;
   tg_guarded room, blocks = {0};
   tg_status s = TG_OK;
+  if (x->plan->plan.device) return run_there(x, call, message, n);
   own.exec = x->exec;
   size_t bytes = x->blocks ? tg_attention_blocks_bytes(x->plan, &own) : 0;
   if (bytes && !tg_guard_take(&blocks, bytes, 0, false)) return snprintf(message, n, "out of memory"), TG_ENOMEM;

@@ -43,6 +43,7 @@ typedef struct tg_attention_case {
   uint64_t seed;
 } tg_attention_case;
 
+typedef struct tg_attention_checks tg_attention_checks;
 /* Computes the call. If it fails it writes the reason to message, of n bytes. */
 typedef tg_status tg_attention_candidate(void *user, const tg_attention_call *call, char *message, size_t n);
 /* `user` of the candidate tg_attention_check_plan, which runs a plan, its workspace at a guard page. */
@@ -51,9 +52,10 @@ typedef struct tg_attention_planned {
   const tg_attention *plan;
   const tg_exec *exec;            /* NULL: the context's pool */
   bool blocks;                    /* the blocks of keys that are seen are found out ahead, where the plan does that */
+  /* of a plan on a device: the checks, whose operands are copied there, between guard regions */
+  const tg_attention_checks *checks;
 } tg_attention_planned;
 tg_attention_candidate tg_attention_check_plan;
-typedef struct tg_attention_checks tg_attention_checks;
 /* Prepares checks of what the descriptor describes. The descriptor and its texts must exist until they are closed. */
 tg_status tg_attention_checks_open(tg_context *context, const tg_attention_desc *desc, tg_attention_checks **out);
 void tg_attention_checks_close(tg_attention_checks *);

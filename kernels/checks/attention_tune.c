@@ -44,6 +44,20 @@ static void choose_values(const tg_attention *a, const tg_attention_problem *q, 
   value[ATTENTION_FULL_N] = blocks_of_keys - value[ATTENTION_CUT_N];
 }
 
+/* The values of the parameters of a grid over dense operands [heads][tokens][head] of one sequence. */
+static void choose_grid_values(const tg_attention *a, int64_t queries, int64_t keys, int64_t *value) {
+  const tg_attention_problem *q = &a->problem;
+  const int64_t tokens[] = {queries, keys, keys, queries}, width[] = {q->head, q->head, q->value_head, q->value_head},
+                heads[] = {a->heads, a->kv_heads, a->kv_heads, a->heads};
+  choose_values(a, q, queries, keys, queries, false, value);
+  value[ATTENTION_AT] = a->causal == TG_CAUSAL_BOTTOM_RIGHT ? keys - queries : 0;
+  value[ATTENTION_SEQUENCES] = 1, value[ATTENTION_HEADS] = a->heads;
+  for (uint32_t t = 0; t < TG_COUNT(width); t++) {
+    value[ATTENTION_FAR + 2 * t + 1] = tokens[t] * width[t];
+    value[ATTENTION_FAR + 2 * t] = heads[t] * tokens[t] * width[t];
+  }
+}
+
 tg_status tg_attention_space_of(tg_context *c, const tg_attention_desc *d, int64_t queries, int64_t keys,
                                 tg_attention_space *out) {
   int64_t value[ATTENTION_VALUES];
@@ -64,12 +78,14 @@ tg_status tg_attention_space_of(tg_context *c, const tg_attention_desc *d, int64
   const tg_kit_part *part = tg_kit_part_for(a->part, a->parts_n, &rows, 1);
   if (!part) return tg_kit_fail(c, TG_INTERNAL, "internal error: no part has %lld rows", (long long)rows);
   out->problem = a->problem;
-  tg_attention_narrow(&out->problem, part->size[0]);
-  if (rows <= ATTENTION_FEW && tg_attention_most_parts(heads ? a->kv_heads : a->heads, keys) > 1)
+  bool grid = a->plan.device != NULL;
+  if (!grid) tg_attention_narrow(&out->problem, part->size[0]);
+  if (grid) choose_grid_values(a, queries, keys, value);
+  else if (rows <= ATTENTION_FEW && tg_attention_most_parts(heads ? a->kv_heads : a->heads, keys) > 1)
     out->problem.partial = true, out->problem.lse = false;
-  if (rows <= ATTENTION_FEW)
+  if (!grid && rows <= ATTENTION_FEW)
     keys = larger(smaller(keys, ATTENTION_SPLIT), keys_in_memory(&c->target, &a->problem, rows));
-  choose_values(a, &out->problem, queries, keys, rows, heads, value);
+  if (!grid) choose_values(a, &out->problem, queries, keys, rows, heads, value);
   out->choice = &part->choice;
   out->bindings_n = tg_attention_bind(&out->problem, part->choice.sketch, out->binding);
   out->params_n = 0;
@@ -97,6 +113,7 @@ tg_status tg_attention_tune_sized(tg_context *c, const tg_attention_desc *desc, 
   tg_status s = tg_attention_space_of(c, &d, queries, keys, &w);
   if (s != TG_OK) return s;
   o.threads = 1;   /* a plan gives its runs to threads, each of which is one task */
+  o.device = d.device;
   o.bindings = w.binding, o.bindings_n = w.bindings_n, o.user = &w.problem, o.params = w.params,
   o.params_n = w.params_n;
   if (!o.start) o.start = w.choice->knob, o.start_n = w.choice->knobs_n;
@@ -108,9 +125,10 @@ tg_status tg_attention_tune_sized(tg_context *c, const tg_attention_desc *desc, 
 
 /* ---- the problem as text: numbers, then texts, each behind its length ---- */
 
-enum { FIELDS = 20, NUMBERS = FIELDS + 3 * TG_ATTENTION_ARGS, TEXTS = 2 + TG_ATTENTION_ARGS };
+enum { FIELDS = 23, NUMBERS = FIELDS + 3 * TG_ATTENTION_ARGS, TEXTS = 2 + TG_ATTENTION_ARGS };
 
-/* Heads, batches and lengths do not change the kernel: two heads of K and V, each of its group, show how they lie. */
+/* Heads, batches and lengths do not change the kernel of a run: two heads of K and V, each of its group, show how they
+ * lie. A grid's group and numbers of keys do. */
 static void list_numbers(const tg_attention_desc *d, const tg_attention_problem *q, int64_t *v) {
   uint32_t scale = 0, cap, n = 0;
   if (d->scale) memcpy(&scale, d->scale, sizeof scale);
@@ -118,7 +136,8 @@ static void list_numbers(const tg_attention_desc *d, const tg_attention_problem 
   const int64_t fields[FIELDS] = {
       d->q,     d->k,    d->v,        d->o,       d->causal,     d->lse,    d->base2,
       d->alibi, d->mask, d->mask_per, d->head,    d->value_head, d->window, d->scale != NULL,
-      scale,    cap,     q->rows.lo,  q->rows.hi, q->partial,    d->sinks};
+      scale,    cap,     q->rows.lo,  q->rows.hi, q->partial,    d->sinks,  q->grid ? q->group : 0,
+      q->keys.lo, q->keys.hi};
   for (; n < FIELDS; n++) v[n] = fields[n];
   for (uint32_t i = 0; i < TG_ATTENTION_ARGS; i++)
     v[n++] = d->arg[i].name != NULL, v[n++] = d->arg[i].type, v[n++] = d->arg[i].per;
@@ -140,8 +159,8 @@ size_t tg_attention_about(const tg_attention_desc *d, const tg_attention_problem
 
 typedef struct {
   tg_attention_desc desc;
-  tg_kit_dim rows;
-  bool partial;
+  tg_kit_dim rows, keys;
+  bool partial, grid;
   float scale;
   char text[8192];
 } described;
@@ -176,29 +195,41 @@ static bool read_about(const char *at, described *d) {
                                 .causal = (uint8_t)v[4], .lse = (uint8_t)v[5], .base2 = (uint8_t)v[6],
                                 .alibi = (uint8_t)v[7], .mask = (uint8_t)v[8], .mask_per = (uint8_t)v[9],
                                 .head = (int32_t)v[10], .value_head = (int32_t)v[11], .window = v[12],
-                                .heads = 2, .kv_heads = 2};
+                                .heads = 2 * (int32_t)larger(1, v[20]), .kv_heads = 2};
   memcpy(&d->scale, &scale, sizeof scale), memcpy(&d->desc.soft_cap, &cap, sizeof cap);
   if (v[13]) d->desc.scale = &d->scale;
   d->rows = (tg_kit_dim){v[16], v[17]}, d->partial = v[18] != 0;
   d->desc.sinks = (uint8_t)v[19];
+  d->grid = v[20] > 0, d->keys = (tg_kit_dim){1, (int64_t)1 << 31};
+  if (d->grid) d->keys = (tg_kit_dim){v[21], v[22]};
   for (uint32_t i = 0; i < TG_ATTENTION_ARGS; i++) {
     d->desc.arg[i].name = v[FIELDS + 3 * i] ? d->text : NULL;
     d->desc.arg[i].type = (uint8_t)v[FIELDS + 3 * i + 1], d->desc.arg[i].per = (uint8_t)v[FIELDS + 3 * i + 2];
   }
-  d->desc.keys = (tg_dim){1, (int64_t)1 << 31};
+  d->desc.keys = (tg_dim){d->keys.lo, d->keys.lo < d->keys.hi ? d->keys.hi : 0};
   d->desc.queries = (tg_dim){d->rows.lo, d->rows.lo < d->rows.hi ? d->rows.hi : 0};
   return read_texts(at, d);
 }
 
 /* ---- checks ---- */
 
-enum { CHECKS = 12, MORE_KEYS = 300 };
+enum { CHECKS = 12, MORE_KEYS = 300, MORE_ROWS = 200 };
+
+/* Of a plan on a device, masks and arguments are dense, and LSE, which checks leave out by some seeds, is written. */
+static void suit_device(const described *d, const tg_attention *plan, tg_attention_case *x) {
+  if (!plan->plan.device) return;
+  if (d->desc.mask || plan->problem.arguments_n) x->lie = TG_ATTENTION_DENSE;
+  if (d->desc.lse && x->seed % 4 == 0) x->seed++;
+}
 
 /* Calls whose runs have numbers of rows that the kernel takes, and so many keys that it is the one that they run. */
 static tg_status check_calls(tg_context *c, const described *d, const tg_attention *plan, const char *words,
                              uint64_t seed, char *message, size_t n) {
   tg_attention_checks *g = NULL;
   tg_attention_planned planned = {.context = c, .plan = plan};
+  int64_t least = larger(d->partial ? ATTENTION_SPLIT + 1 : 1, d->keys.lo),
+          most_keys = smaller(least + MORE_KEYS, d->keys.hi), most_rows = smaller(d->rows.lo + MORE_ROWS, d->rows.hi);
+  if (!d->grid) most_rows = d->rows.hi;
   tg_cuts cuts = {.state = seed};
   static const int64_t blocks[] = {8, 24, 32, 64, 128};   /* of rows and of keys, whose knobs the words name only */
   int64_t v[TG_CUT_NUMBERS];
@@ -206,22 +237,25 @@ static tg_status check_calls(tg_context *c, const described *d, const tg_attenti
   tg_cuts_add(&cuts, blocks, TG_COUNT(blocks));
   tg_cuts_add(&cuts, v, tg_numbers_in(words, v, TG_CUT_NUMBERS));
   tg_status s = tg_attention_checks_open(c, &d->desc, &g);
+  planned.checks = g;
   if (s != TG_OK) return snprintf(message, n, "%.1000s", tg_error_message(c)), s;
   for (int i = 0; i < CHECKS && s == TG_OK; i++) {
-    int64_t split = d->partial ? ATTENTION_SPLIT + 1 : 1;
     tg_attention_case x = {.kind = i % 4 == 3 ? TG_ATTENTION_SPECIAL : TG_ATTENTION_RANDOM,
                            .batch = 1,
-                           .queries = i < 2 ? (i ? d->rows.lo : d->rows.hi)
-                                            : tg_cuts_size(&cuts, d->rows.lo, d->rows.hi),
-                           .keys = tg_cuts_size(&cuts, split, split + MORE_KEYS),
+                           .queries = i < 2 ? (i ? d->rows.lo : most_rows)
+                                            : tg_cuts_size(&cuts, d->rows.lo, most_rows),
+                           .keys = tg_cuts_size(&cuts, least, most_keys),
                            .lie = i % 2 ? TG_ATTENTION_GAPS : TG_ATTENTION_DENSE,
                            .front = i % 4 < 2,
                            .seed = seed + (uint64_t)i};
+    suit_device(d, plan, &x);
     s = tg_attention_check_one(g, tg_attention_check_plan, &planned, &x, &failure);
   }
   for (int i = 0; i < TG_ATTENTION_RANDOM && s == TG_OK; i++) {
-    tg_attention_case x = {.kind = (tg_attention_kind)i, .batch = 1, .queries = d->rows.hi,
-                           .keys = (d->partial ? ATTENTION_SPLIT : 0) + 64, .seed = seed};
+    tg_attention_case x = {.kind = (tg_attention_kind)i, .batch = 1, .queries = most_rows,
+                           .keys = larger(least, smaller((d->partial ? ATTENTION_SPLIT : 0) + 64, most_keys)),
+                           .seed = seed};
+    suit_device(d, plan, &x);
     if (tg_attention_check_applies(&d->desc, x.kind))
       s = tg_attention_check_one(g, tg_attention_check_plan, &planned, &x, &failure);
   }
@@ -236,6 +270,7 @@ tg_status tg_attention_trial(tg_context *c, const char *about, tg_kernel *k, con
   tg_attention *plan = NULL;
   (void)threads, (void)whole;   /* a run is one task; and there are no candidates for a part of the problem */
   if (!read_about(about, &d)) return snprintf(message, message_n, "'%.100s' is no attention", about), TG_EBACKEND;
+  if (d.grid) d.desc.device = k->loaded->device;
   tg_status s = tg_attention_plan(c, &d.desc, &plan);
   if (s != TG_OK) return snprintf(message, message_n, "%.1000s", tg_error_message(c)), TG_EBACKEND;
   /* the candidate is the kernel of all its parts; they have their own again before they are freed */

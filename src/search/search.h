@@ -151,7 +151,7 @@ typedef struct tg_search_options {
   const tg_bench *local;           /* as in tg_crew_options */
   const char *target;              /* the CPU to compile for; NULL: the host */
   const char *device;              /* where candidates run, as of tg_device_named; NULL: on the CPU */
-  const char *machine;             /* as in tg_task */
+  const char *device_target, *machine;   /* as in tg_task */
   const char *folder, *journal;    /* of built objects; path of the journal. NULL: none */
   const char *checks;              /* the problem as text, for the checks of its kind; NULL: it has none */
   bool resume;                     /* as in tg_journal_open */

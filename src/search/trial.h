@@ -51,6 +51,8 @@ typedef struct tg_task {
   /* OPEN only */
   const char *target;              /* the CPU to compile for; NULL: the host */
   const char *device;              /* where candidates run, as of tg_device_named; NULL: on the CPU */
+  /* the bytes of the device's tg_target as hexadecimal digits, for lowering, which need not open it; NULL: unknown */
+  const char *device_target;
   const char *machine;             /* a row of the user's own, as tg_machine_file_print has it; NULL: the tree's */
   const char *folder;              /* cache of built objects, shared by the workers; NULL: none */
   const char *checks;              /* the problem as text, for the checks of its kind; NULL: it has none */

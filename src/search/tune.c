@@ -402,6 +402,7 @@ static void open_problem(search *s) {
                .trial = {s->first->text, NULL, NULL},
                .target = o->target,
                .device = o->device,
+               .device_target = o->device_target,
                .machine = o->machine,
                .folder = o->folder,
                .checks = o->checks,

@@ -47,7 +47,7 @@ void tg_wire_ask(tg_str *s, const tg_task *t, uint64_t serial) {
   put_text(s, t->against.text);
   put_text(s, t->against.words);
   put_text(s, t->target);
-  put_text(s, t->device);
+  put_text(s, t->device), put_text(s, t->device_target);
   put_text(s, t->machine);
   put_text(s, t->folder);
   put_text(s, t->checks);
@@ -143,7 +143,7 @@ bool tg_wire_read_ask(tg_env *env, const tg_wire_header *f, const char *payload,
   t->against.text = get_text(&r);
   t->against.words = get_text(&r);
   t->target = get_text(&r);
-  t->device = get_text(&r);
+  t->device = get_text(&r), t->device_target = get_text(&r);
   t->machine = get_text(&r);
   t->folder = get_text(&r);
   t->checks = get_text(&r);

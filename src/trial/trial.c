@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * The bench's functions: open a problem (the kernel as written, and its data); lower a candidate; build and check it;
  * time it. */
+#include <stdio.h>
 #include "trial/trial.h"
 #include "dsl/text.h"
 #include "interp/interp.h"
@@ -141,6 +142,18 @@ static void use_machine(tg_context *c, tg_env *env, const char *text) {
   tg_target_derive(&c->target);
 }
 
+/* The target of the device, from a worker's program of the same build; else lowering opens the device. */
+static void read_target(tg_trial_state *s, const char *text) {
+  unsigned char *out = (unsigned char *)&s->target;
+  bool whole = text && strlen(text) == 2 * sizeof s->target;
+  for (size_t i = 0; whole && i < sizeof s->target; i++) {
+    unsigned byte;
+    whole = sscanf(text + 2 * i, "%2x", &byte) == 1;
+    out[i] = (unsigned char)byte;
+  }
+  s->closed = (tg_device){.context = s->ctx, .target = whole ? &s->target : NULL};
+}
+
 static void open_problem(void *self, tg_env *env, tg_task *t) {
   tg_trial_state *s = self;
   drop_problem(s);
@@ -158,6 +171,7 @@ static void open_problem(void *self, tg_env *env, tg_task *t) {
   s->env.trap = env->trap;
   s->text = tg_strdup(&s->env, t->trial.text ? t->trial.text : "");
   s->device = t->device ? tg_strdup(&s->env, t->device) : NULL;
+  read_target(s, t->device_target);
   s->about = t->checks ? tg_strdup(&s->env, t->checks) : NULL;
   s->launch = tg_new(&s->env, tg_trial_launch, TRIAL_LAUNCHES);
   tg_trial_use(s, 0);
@@ -224,7 +238,8 @@ static void lower_job(void *arg) {
 static void lower(void *self, tg_env *env, tg_task *t) {
   tg_trial_state *s = self;
   if (!s->ctx) tg_fail(env, TG_EINVAL, "no problem is open");
-  tg_compile_options o = {.opts = t->trial.words, .device = tg_trial_device(s, env)};
+  bool known = s->device && s->closed.target;
+  tg_compile_options o = {.opts = t->trial.words, .device = known ? &s->closed : tg_trial_device(s, env)};
   tg_kernel_source src = {.file = "candidate", .text = t->trial.text, .options = &o};
   lowering l = {.work = {.context = s->ctx, .source = &src}, .s = s, .t = t, .env = env};
   tg_trial_expect(s, env, tg_compilation_run(&l.work, lower_job, &l));

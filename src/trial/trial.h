@@ -5,6 +5,7 @@
 #define TG_API_TRIAL_H
 #include "base/guard.h"
 #include "compile/compile.h"
+#include "devices/device.h"
 #include "search/trial.h"
 #include "trial/there.h"
 #include "model/work.h"
@@ -92,10 +93,14 @@ typedef struct tg_trial_state {
   uint64_t *table;             /* scratch for making inputs: table of values to draw from */
   tg_guarded retyped[TRIAL_BUFFERS];   /* by operand: memory for the reference in f64 or f32 */
   double run_seconds;          /* of the last run between guard pages, or regions */
-  /* where candidates run, as of tg_device_named; NULL: on the host's CPU. opened, queue: once a task has needed them */
+  /* where candidates run, as of tg_device_named; NULL: on the host's CPU. opened, queue: once a task has needed
+   * them */
   const char *device;
   tg_device *opened;
   tg_queue *queue;
+  /* what lowering sees of the device, of which no more than the target is there; `closed.target` NULL: unknown */
+  tg_target target;
+  tg_device closed;
   const char *beside;          /* what the last run between guard regions wrote beside its operands; NULL: nothing */
 } tg_trial_state;
 

@@ -240,6 +240,12 @@ static const char *device_name(tg_env *env, const tg_tune_options *o) {
   return tg_format(env, "%s:%u", driver->name, i);
 }
 
+static const char *bytes_text(tg_env *env, const void *bytes, size_t n) {
+  tg_str s = tg_str_new(env);
+  for (size_t i = 0; i < n; i++) tg_str_printf(&s, "%02x", ((const unsigned char *)bytes)[i]);
+  return s.data;
+}
+
 static void run(void *arg) {
   tuning *k = arg;
   const tg_tune_options *o = k->o;
@@ -277,6 +283,7 @@ static void run(void *arg) {
                          .local = k->bench,
                          .target = k->c->target.name,
                          .device = device,
+                         .device_target = device ? bytes_text(env, o->device->target, sizeof(tg_target)) : NULL,
                          .machine = machine_text(env, &k->c->target),
                          .folder = *k->folder ? k->folder : NULL,
                          .checks = !kind  ? NULL

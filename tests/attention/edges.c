@@ -37,7 +37,7 @@ static void checked(const char *what, const tg_attention_desc *d, int64_t batch,
   tg_attention *a = plan_of(d);
   tg_attention_checks *g = NULL;
   CHECK(tg_attention_checks_open(context, d, &g) == TG_OK, "%s", tg_error_message(context));
-  tg_attention_planned by = {context, a, NULL, false};
+  tg_attention_planned by = {.context = context, .plan = a};
   for (int i = 0; a && g && i < 2 * TG_ATTENTION_KINDS; i++) {
     tg_attention_case c = {.kind = (tg_attention_kind)(i / 2), .batch = batch, .queries = queries, .keys = keys, .lie = i % 2 ? TG_ATTENTION_BY_TOKEN : TG_ATTENTION_DENSE, .seed = 3 + (uint64_t)i};
     tg_check_failure f;
@@ -95,7 +95,7 @@ static void blocks_of_sequences(void) {
     tg_attention_checks *g = NULL;
     CHECK(tg_attention_checks_open(context, &d, &g) == TG_OK, "%s", tg_error_message(context));
     for (uint64_t i = 0; a && g && i < 12; i++) {
-      tg_attention_planned by = {context, a, NULL, i / 2 % 2};
+      tg_attention_planned by = {.context = context, .plan = a, .blocks = i / 2 % 2};
       tg_attention_case c = {.kind = i % 3 ? TG_ATTENTION_EXACT : TG_ATTENTION_SPECIAL, .batch = 4, .queries = 150, .keys = 330, .lie = i % 2 ? TG_ATTENTION_PACKED : TG_ATTENTION_DENSE, .lengths = i % 4 != 1, .seed = 40 + i};
       tg_check_failure f;
       CHECK(tg_attention_check_one(g, tg_attention_check_plan, &by, &c, &f) == TG_OK, "%s: %s", masks[m], f.text);
@@ -135,7 +135,7 @@ static void each_length(void) {
     tg_attention *a = plan_of(&d);
     tg_attention_checks *g = NULL;
     CHECK(tg_attention_checks_open(context, &d, &g) == TG_OK, "%s", tg_error_message(context));
-    tg_attention_planned by = {context, a, NULL, false};
+    tg_attention_planned by = {.context = context, .plan = a};
     for (int64_t n = 1; a && g && n < 3000; n += n % 64 > 1 && n % 64 < 62 ? 30 : n > 1200 && n < 1900 ? 33 : 1) {
       tg_attention_case c = {.kind = TG_ATTENTION_EXACT, .batch = 1, .queries = 1 + n % 3, .keys = n, .seed = (uint64_t)n};
       tg_check_failure f;

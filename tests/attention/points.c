@@ -159,7 +159,7 @@ static void one_plan(void) {
     tg_check_failure f;
     draw_case(&d, &c);
     int64_t way = below(4);
-    tg_attention_planned by = {context, plan, way < 3 ? &execs[way] : NULL, often(30)};
+    tg_attention_planned by = {.context = context, .plan = plan, .exec = way < 3 ? &execs[way] : NULL, .blocks = often(30)};
     tg_status done = tg_attention_check_one(checks, tg_attention_check_plan, &by, &c, &f);
     CHECK(done == TG_OK, "%s\n  call %d, way %d: %s", at_work, i, (int)way, f.text);
     cases++, kinds[c.kind]++, lies[c.lie]++;

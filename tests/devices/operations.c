@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * The operations with plans on devices, matrix products and attention, on small integers, where every order of a sum
- * gives the same bits as loops in C; attention against f64. Beside that each launch is compared with the interpreter, bit
- * for bit (shadow.h). Without arguments on the first device of each driver that can be used, then on the stand-ins.
- *   devices_operations [DEVICE ...]      a DEVICE is a name of tg's (opencl:0), or a target (sm_80, gfx1100), for the
- *                                        stand-in of its driver */
+ * gives the same bits as loops in C; attention against f64. Beside that each launch is compared with the interpreter,
+ * bit for bit (shadow.h). Without arguments on the first device of each driver that can be used, then on the stand-ins;
+ * each takes every other case, the next device the others.
+ *   devices_operations [--all] [DEVICE ...]      --all, or a DEVICE: all cases. A DEVICE is a name of tg's (opencl:0), or
+ *                                                a target (sm_80, gfx1100), for the stand-in of its driver */
 #define _GNU_SOURCE
 #include <math.h>
 #include <stdlib.h>
@@ -15,7 +16,11 @@
 #include "tg/attention.h"
 #include "tg/gemm.h"
 
-typedef struct { tg_context *context; tg_device *device; const char *name; uint32_t seed; } run;
+/* Of the cases those are run whose number is `turn` modulo PARTS; all: all of them. */
+enum { PARTS = 2 };
+typedef struct { tg_context *context; tg_device *device; const char *name; uint32_t seed, turn; bool all; } run;
+
+static bool has_turn(const run *r, size_t i) { return r->all || i % PARTS == r->turn % PARTS; }
 
 static const char *why(const run *r) { return tg_error_message(r->context); }
 
@@ -85,7 +90,8 @@ static void products(run *r) {
   static const product all[] = {{5, 7, 9, 1, false, false, false}, {33, 20, 64, 1, true, true, true}, {100, 17, 31, 3, false, true, false}, {1, 64, 48, 1, true, false, true}, {3, 4, 0, 1, false, true, true}};
   tg_queue *q = NULL;
   FINE(tg_queue_open(r->device, NULL, &q));
-  for (size_t i = 0; i < sizeof all / sizeof *all; i++) one(r, &all[i], i % 2 ? q : NULL);
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    if (has_turn(r, i)) one(r, &all[i], i % 2 ? q : NULL);
   tg_queue_free(q);
 }
 
@@ -151,7 +157,7 @@ static void typed_products(run *r) {
                               {"i8, NT", TG_I8, TG_I32, 64, 64, 64, 0, 1},     {"i8", TG_I8, TG_I32, 17, 40, 96, 0, 0}};
   bool plain = !strcmp(r->device->driver->name, "opencl");   /* PoCL has no f16 */
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-    if (!plain || all[i].in != TG_F16) typed_product(r, &all[i]);
+    if (has_turn(r, i) && (!plain || all[i].in != TG_F16)) typed_product(r, &all[i]);
 }
 
 /* Weights of four bits in groups, as they lie in memory. */
@@ -359,7 +365,7 @@ static void attentions(run *r) {
        .causal = TG_CAUSAL_TOP_LEFT}};
   bool plain = !strcmp(r->device->driver->name, "opencl");   /* PoCL has no f16, and nothing for bf16 */
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-    if (!plain || !all[i].type) attention(r, &all[i], i % 2);
+    if (has_turn(r, i) && (!plain || !all[i].type)) attention(r, &all[i], i % 2);
 }
 
 /* ---- a whole block of a transformer ---- */
@@ -459,49 +465,53 @@ static void refusals(run *r) {
   tg_device_free(r->device, at);
 }
 
-static void on(const char *name, uint32_t i) {
-  run whole = {.name = name, .seed = 1}, *r = &whole;
+static void on(const char *name, uint32_t i, bool all) {
+  static uint32_t turns;
+  run whole = {.name = name, .seed = 1, .turn = turns++, .all = all}, *r = &whole;
   CHECK(!tg_context_create(NULL, &r->context) && !tg_device_open(r->context, i, &r->device), "%s: %s", name, why(r));
   if (r->device) {
     shadow_begin(r->context, r->device, name);
-    products(r), typed_products(r), weights(r), recorded(r), attentions(r), recorded_layer(r), refusals(r);
+    products(r), typed_products(r), attentions(r), refusals(r);
+    if (has_turn(r, 0)) weights(r), recorded(r);
+    if (has_turn(r, 1)) recorded_layer(r);
     printf("%s: %ld launches compared with the interpreter\n", name, shadow_end());
   }
   tg_context_free(r->context);
 }
 
-static void on_stand_in(const char *target, const char *program) {
+static void on_stand_in(const char *target, const char *program, bool all) {
   uint32_t i;
   if (!stand_in_begin(target, program, 1, &i)) return;
-  on(target, i);
+  on(target, i, all);
   stand_in_end();
 }
 
-static void on_all(const char *program) {
+static void on_each(const char *program, bool all) {
   static const char *const targets[] = {"sm_80", "sm_90a", "gfx1100", "gfx1201", "gfx90a"};
   tg_device_info about, seen = {.driver = "cpu"};
   for (uint32_t i = 1; tg_device_describe(i, &about) == TG_OK; i++) {
     if (about.lacks[0] || !strcmp(about.driver, seen.driver)) continue;
     seen = about;
     printf("%s: %s\n", about.driver, about.name);
-    on(about.driver, i);
+    on(about.driver, i, all);
   }
-  for (size_t t = 0; t < sizeof targets / sizeof *targets; t++) on_stand_in(targets[t], program);
+  for (size_t t = 0; t < sizeof targets / sizeof *targets; t++) on_stand_in(targets[t], program, all);
 }
 
 int main(int argc, char **argv) {
   char folder[TEST_PATH] = "tg-operations-XXXXXX";
   CHECK(test_folder(folder), "a folder");
   setenv("POCL_CACHE_DIR", folder, 1);
-  if (argc < 2) on_all(argv[0]);
-  for (int k = 1; k < argc; k++) {
+  bool all = argc > 1 && !strcmp(argv[1], "--all");
+  if (argc < 2 || all) on_each(argv[0], all);
+  for (int k = 1 + all; k < argc; k++) {
     uint32_t i = 0;
     if (!strncmp(argv[k], "sm_", 3) || !strncmp(argv[k], "gfx", 3)) {
-      on_stand_in(argv[k], argv[0]);
+      on_stand_in(argv[k], argv[0], true);
       continue;
     }
     CHECK(tg_device_named(argv[k], &i) == TG_OK, "%s: there is no such device", argv[k]);
-    on(argv[k], i);
+    on(argv[k], i, true);
   }
   kit_remove(folder);
   return TEST_END();

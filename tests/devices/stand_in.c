@@ -59,6 +59,11 @@ const char *stand_in_begin(const char *target, const char *program, uint64_t see
   return there && !about.lacks[0] ? name : NULL;
 }
 
+void stand_in_lose(void) {
+  if (nvidia) nvidia->lose_at_put = nvidia->put + 1;
+  if (amd) amd->lose_submit = amd->submits + 1;
+}
+
 const char *stand_in_fault(void) { return nvidia ? nvidia->fault : amd && amd->faults ? amd->message : ""; }
 
 void stand_in_end(void) {
