@@ -123,9 +123,9 @@ typedef struct tg_gemm_desc {   /* zero means default; fields are only ever appe
    * element, such as the real parts of complex numbers. Strides of 2 to 4 that are given here are loaded as vectors;
    * with TG_ANY_STRIDES elements are gathered one by one. b_step must be 0 or 1 if b_bits is set */
   int64_t a_step, b_step, c_step;
-  /* device of the context on which calls run; B is not packed then, and the kernels have the first choice of
-   * a schedule for it. All operands of calls, alpha, beta and arguments of the epilogue too, are memory of the device
-   * (tg/device.h). NULL: the host's CPU */
+  /* device of the context on which calls run; B is not packed then. Kernels have a tuned choice for the device
+   * (tg_gemm_tune), else a first one. All operands of calls, alpha, beta and arguments of the epilogue too, are memory
+   * of the device (tg/device.h). NULL: the host's CPU */
   tg_device *device;
   /* a call that is to come, if sizes vary: m, n, k, and the leading dimensions of A, B, C (0: dense). Kernels are
    * compared for this call, too. 0: none is known */
