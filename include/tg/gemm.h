@@ -123,7 +123,7 @@ typedef struct tg_gemm_desc {   /* zero means default; fields are only ever appe
    * element, such as the real parts of complex numbers. Strides of 2 to 4 that are given here are loaded as vectors;
    * with TG_ANY_STRIDES elements are gathered one by one. b_step must be 0 or 1 if b_bits is set */
   int64_t a_step, b_step, c_step;
-  /* device of the context on which calls run; B is not packed then. Kernels have a tuned choice for the device
+  /* device of the context on which calls run. Kernels have a tuned choice for the device
    * (tg_gemm_tune), else a first one. All operands of calls, alpha, beta and arguments of the epilogue too, are memory
    * of the device (tg/device.h). NULL: the host's CPU */
   tg_device *device;
@@ -204,8 +204,8 @@ static inline tg_status tg_gemm_put(tg_program *program, const tg_gemm *gemm, co
   return tg_gemm_put_sized(program, gemm, call, sizeof *call);
 }
 
-/* Chooses one packing of a matrix B for all these descriptors that use it. Their n and k are fixed; n, k and the type
- * of b are the same in all. */
+/* Chooses one packing of a matrix B for all these descriptors that use it. Their n and k are fixed; n, k, the type of b
+ * and the device are the same in all. For a device the host packs, and the program copies the bytes to the device. */
 TG_API tg_status tg_gemm_packing_choose_sized(tg_context *, const tg_gemm_desc *uses, uint32_t uses_n,
                                               size_t desc_bytes, tg_gemm_packing *out);
 static inline tg_status tg_gemm_packing_choose(tg_context *context, const tg_gemm_desc *uses, uint32_t uses_n,

@@ -16,16 +16,48 @@ bool tg_gemm_packing_valid(const tg_gemm_packing *p) {
          (uint64_t)bytes == p->bytes;
 }
 
+/* A panel is a group's tile of columns, if panels of that width have no padding; else, and for a quantised B, as wide as
+ * a warp, whose lanes read one row of it together. */
+static int64_t panel_of_warps(const tg_gemm_problem *widest, const tg_target *t) {
+  int64_t panel = 4 * (int64_t)t->lanes;
+  if (panel > 128) panel = 128;
+  while (panel > (int64_t)t->lanes && (widest->bits || widest->n.lo % panel)) panel /= 2;
+  return panel;
+}
+
+static int64_t panel_of_vectors(const tg_gemm_problem *widest, const tg_target *t) {
+  tg_kit_choice choice;
+  tg_gemm_problem some = *widest;   /* choose for sizes above 0 even if B has no elements */
+  if (some.m.hi < 64) some.m.hi = some.m.lo = 64;   /* few rows are fast with panels of any width */
+  if (!some.n.hi) some.n.lo = some.n.hi = 1;
+  if (!some.k.hi) some.k.lo = some.k.hi = 1;
+  int64_t lanes = t->vector_bytes / (uint32_t)tg_type_bytes(some.acc);
+  if (some.a == some.acc && some.b == some.acc) tg_gemm_choose_knobs(&some, t, 1, &tg_gemm_panel, &choice);
+  else tg_gemm_choose(&some, t, 1, &choice);
+  if (lanes > 16) lanes = 16;
+  /* vectors in a panel: those of the tile, if the choice has vectors of the target's full width */
+  int64_t vectors = tg_kit_knob_of(&choice, "VL", 0) == lanes ? tg_kit_knob_of(&choice, "NU", 0) : 2;
+  if (vectors < 1 || vectors > (t->vector_registers >= 32 ? 4 : 3)) vectors = 2;
+  /* a quantised B has one vector in a panel, since gemm_grouped reads several panels at a time */
+  return (lanes ? lanes : 1) * (some.bits ? 1 : vectors);
+}
+
 tg_status tg_gemm_packing_choose_sized(tg_context *c, const tg_gemm_desc *uses, uint32_t uses_n, size_t desc_bytes,
                                        tg_gemm_packing *out) {
   if (!c || !out) return TG_EINVAL;
   memset(out, 0, sizeof *out);
   if (!uses || !uses_n) return tg_context_fail(c, TG_EINVAL, "no use of the packing is given");
   tg_gemm_problem widest = {0};
+  const tg_device *device = NULL;
+  tg_target t;
   for (uint32_t i = 0; i < uses_n; i++) {
     tg_gemm_desc d;
     if (TG_READ(c, tg_gemm_desc, &d, (const char *)uses + i * desc_bytes, desc_bytes) != TG_OK) return TG_EINVAL;
     d.packing = NULL;
+    const tg_device *its = d.device && !d.device->driver->immediate ? d.device : NULL;
+    if (i && its != device)
+      return tg_kit_fail(c, TG_EINVAL, "tg_gemm_packing_choose: use %u has another device than the first", i);
+    device = its;
     tg_gemm_problem p;
     tg_status s = tg_gemm_problem_of(c, &d, &p);
     if (s != TG_OK) return s;
@@ -39,20 +71,8 @@ tg_status tg_gemm_packing_choose_sized(tg_context *c, const tg_gemm_desc *uses, 
     }
     if (!i || p.m.hi > widest.m.hi) widest = p;
   }
-  tg_kit_choice choice;
-  if (widest.m.hi < 64) widest.m.hi = widest.m.lo = 64;   /* few rows are fast with panels of any width */
-  int64_t lanes = c->target.vector_bytes / (uint32_t)tg_type_bytes(widest.acc), bytes;
-  tg_gemm_problem some = widest;   /* choose for sizes above 0 even if B has no elements */
-  if (!some.n.hi) some.n.lo = some.n.hi = 1;
-  if (!some.k.hi) some.k.lo = some.k.hi = 1;
-  if (some.a == some.acc && some.b == some.acc) tg_gemm_choose_knobs(&some, &c->target, 1, &tg_gemm_panel, &choice);
-  else tg_gemm_choose(&some, &c->target, 1, &choice);
-  if (lanes > 16) lanes = 16;
-  /* vectors in a panel: those of the tile, if the choice has vectors of the target's full width */
-  int64_t vectors = tg_kit_knob_of(&choice, "VL", 0) == lanes ? tg_kit_knob_of(&choice, "NU", 0) : 2;
-  if (vectors < 1 || vectors > (c->target.vector_registers >= 32 ? 4 : 3)) vectors = 2;
-  /* a quantised B has one vector in a panel, since gemm_grouped reads several panels at a time */
-  int64_t panel = (lanes ? lanes : 1) * (widest.bits ? 1 : vectors);
+  tg_gemm_target_of(c, device, &t);
+  int64_t panel = tg_target_is_device(&t) ? panel_of_warps(&widest, &t) : panel_of_vectors(&widest, &t), bytes;
   bool nibbles = widest.bits == 4;
   if (!tg_kit_packed_bytes(widest.n.lo, nibbles ? tg_kit_words(widest.k.lo) : widest.k.lo, panel,
                            nibbles ? 4 : tg_type_bytes(widest.b), &bytes))

@@ -245,7 +245,7 @@ static tg_status compile_choice(planning *p, const tg_gemm_problem *q, const tg_
 static tg_status compile(planning *p, const tg_gemm_problem *q, const tg_kit_choice *choice, tg_kit_kernel *out) {
   const tg_kit_choice plain = {.sketch = tg_gemm_plain.kernel};
   tg_status s = compile_choice(p, q, choice, out);
-  return (s == TG_EINVAL || s == TG_ELIMIT) && choice->sketch != plain.sketch && (!q->panel || q->bits)
+  return (s == TG_EINVAL || s == TG_ELIMIT) && choice->sketch != plain.sketch && (!q->panel || q->bits || p->g->plan.device)
              ? compile_choice(p, q, &plain, out)
              : s;
 }
@@ -413,16 +413,20 @@ static tg_status read_descriptor(planning *p) {
   return s == TG_OK ? read_packing(p) : s;
 }
 
-/* Of text that a device compiles, whose work-items are tasks as threads have them: tiles that any such device holds in
- * registers, chosen by what instructions take on the host. For others the compiler chooses. */
-static tg_kit_choice choice_for(const tg_gemm *g) {
+void tg_gemm_target_of(const tg_context *c, const tg_device *d, tg_target *out) {
   enum { VECTOR = 16 /* bytes: float4 */, VECTORS = 16 };
+  *out = d && !d->driver->immediate ? *d->target : c->target;
+  if (!tg_target_is_source(out)) return;
+  out->machine = c->target.machine;
+  out->vector_bytes = out->access_bytes = VECTOR, out->vector_registers = VECTORS;
+}
+
+/* Devices with warps get the compiler's own choice. */
+static tg_kit_choice choice_for(const tg_gemm *g) {
   tg_kit_choice c = {.sketch = tg_gemm_plain.kernel};
-  tg_target t = *g->plan.device->target;
-  if (!tg_target_is_source(&t)) return c;
-  t.machine = g->plan.context->target.machine;
-  t.vector_bytes = t.access_bytes = VECTOR, t.vector_registers = VECTORS;
-  tg_gemm_choose(&g->problem, &t, t.threads, &c);
+  tg_target t;
+  tg_gemm_target_of(g->plan.context, g->plan.device, &t);
+  if (tg_target_is_source(&t)) tg_gemm_choose(&g->problem, &t, t.threads, &c);
   return c;
 }
 
@@ -442,7 +446,6 @@ static tg_status take_device(planning *p) {
   tg_device *d = p->desc->device;
   if (!d || d->driver->immediate) return TG_OK;
   if (d->context != c) return tg_kit_fail(c, TG_EINVAL, "%s.device is another context's", desc_name);
-  if (p->desc->packing) return tg_kit_fail(c, TG_EINVAL, "%s.packing: B is not packed on a device", desc_name);
   p->g->plan.device = d;
   return TG_OK;
 }

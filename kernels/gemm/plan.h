@@ -39,6 +39,10 @@ _Static_assert((int)GEMM_OPERANDS <= (int)TG_KIT_OPERANDS && (int)GEMM_VALUES <=
 /* A part's last size is 1 if the lines of the rows' operand are a multiple of `way` apart, else 0. */
 enum { GEMM_PARTS = 18, GEMM_ALIASED = 3, GEMM_SIZES };
 
+/* plan.c: the target that products on a device (NULL: the CPU) are chosen for. Of text that a device compiles, whose
+ * work-items are tasks as threads have them: vectors and registers that any such device has, and what instructions take
+ * on the host. */
+void tg_gemm_target_of(const tg_context *c, const tg_device *d, tg_target *out);
 /* plan.c: the problem that a descriptor describes; or an error, with a message. */
 tg_status tg_gemm_problem_of(tg_context *c, const tg_gemm_desc *d, tg_gemm_problem *out);
 enum { TG_GEMM_ELEMENTS = 1, TG_GEMM_NIBBLES = 2 };   /* formats of a packing */

@@ -160,17 +160,80 @@ static void typed_products(run *r) {
     if (has_turn(r, i) && (!plain || all[i].in != TG_F16)) typed_product(r, &all[i]);
 }
 
-/* Weights of four bits in groups, as they lie in memory. */
-static void weights(run *r) {
+/* The same with B packed: panels without and with padding, and panels that were chosen for another processor. */
+typedef struct { const char *name; tg_type in, out; int64_t m, n, k; uint32_t panel; } packed;
+
+static void packed_product(run *r, const packed *p) {
+  const size_t mk = (size_t)(p->m * p->k), kn = (size_t)(p->k * p->n), mn = (size_t)(p->m * p->n),
+               size = (size_t)tg_type_bytes(p->out);
+  int *a = malloc(mk * sizeof *a), *b = malloc(kn * sizeof *b), *c = malloc(mn * sizeof *c), wrong = 0;
+  void *at[3] = {NULL}, *ax = drawn(r, p->in, mk, a, &at[0]), *bx = drawn(r, p->in, kn, b, &at[1]),
+       *cx = drawn(r, p->out, mn, c, &at[2]), *there = NULL;
+  tg_gemm_packing packing;
+  tg_gemm_desc d = {.a = p->in, .b = p->in, .c = p->out, .m = {1, 64}, .n = {p->n, 0}, .k = {p->k, 0},
+                    .device = r->device};
+  tg_gemm *g = NULL;
+  FINE(tg_gemm_packing_choose(r->context, &d, 1, &packing));
+  if (p->panel) {
+    packing.panel = p->panel;
+    packing.bytes = (size_t)((p->n + p->panel - 1) / p->panel * p->panel * p->k * tg_type_bytes(p->in));
+  }
+  char *packed_b = malloc(packing.bytes);
+  CHECK(tg_gemm_pack(&packing, bx, NULL, packed_b) == TG_OK, "%s: %s: packed", r->name, p->name);
+  FINE(tg_device_alloc(r->device, packing.bytes, &there));
+  FINE(tg_device_copy(r->device, there, packed_b, packing.bytes));
+  d.packing = &packing;
+  FINE(tg_gemm_plan(r->context, &d, &g));
+  FINE(tg_gemm_run(g, &(tg_gemm_call){.m = p->m, .a = at[0], .b = there, .c = at[2]}));
+  FINE(tg_device_copy(r->device, cx, at[2], mn * size));
+  for (int64_t i = 0; i < p->m; i++)
+    for (int64_t j = 0; j < p->n; j++) {
+      int sum = 0;
+      for (int64_t k = 0; k < p->k; k++) sum += a[i * p->k + k] * b[k * p->n + j];
+      uint32_t want = bits_of(p->out, sum), got = 0;
+      memcpy(&got, (char *)cx + (size_t)(i * p->n + j) * size, size);
+      wrong += got != (size < 4 ? want & 0xffff : want);
+    }
+  CHECK(!wrong, "%s: packed %s, panels of %u: %d are wrong", r->name, p->name, packing.panel, wrong);
+  tg_gemm_free(g);
+  for (int i = 0; i < 3; i++) tg_device_free(r->device, at[i]);
+  tg_device_free(r->device, there);
+  free(a), free(b), free(c), free(ax), free(bx), free(cx), free(packed_b);
+}
+
+static void packed_products(run *r) {
+  static const packed all[] = {{"f32", TG_F32, TG_F32, 5, 128, 24, 0},
+                               {"f16", TG_F16, TG_F32, 33, 64, 32, 0},
+                               {"f32, odd", TG_F32, TG_F32, 17, 37, 9, 0},
+                               {"f16, odd", TG_F16, TG_F16, 16, 40, 48, 0},
+                               {"i8", TG_I8, TG_I32, 20, 64, 64, 0},
+                               {"f32, of another processor", TG_F32, TG_F32, 9, 100, 16, 48}};
+  bool plain = !strcmp(r->device->driver->name, "opencl");
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    if (has_turn(r, i) && (!plain || all[i].in != TG_F16)) packed_product(r, &all[i]);
+}
+
+/* Weights of four bits in groups, as they lie in memory, and packed. */
+static void weights(run *r, bool packed_ones) {
   enum { M = 3, N = 8, K = 32, GROUP = 16 };
   void *at[4] = {NULL};
   float *a = numbers(r, M * K, &at[0]), *scale = numbers(r, K / GROUP * N, &at[2]), *c = numbers(r, M * N, &at[3]), got[M * N];
   uint8_t q[K * N / 2];
   for (int i = 0; i < K * N / 2; i++) q[i] = (uint8_t)((small(r) & 15) | (small(r) & 15) << 4);
-  FINE(tg_device_alloc(r->device, sizeof q, &at[1]));
-  FINE(tg_device_copy(r->device, at[1], q, sizeof q));
   tg_gemm *g = NULL;
-  FINE(tg_gemm_plan(r->context, &(tg_gemm_desc){.m = {1, 16}, .n = {N, 0}, .k = {K, 0}, .b_bits = 4, .b_group = GROUP, .device = r->device}, &g));
+  tg_gemm_desc d = {.m = {1, 16}, .n = {N, 0}, .k = {K, 0}, .b_bits = 4, .b_group = GROUP, .device = r->device};
+  tg_gemm_packing packing = {.bytes = sizeof q};
+  if (packed_ones) {
+    FINE(tg_gemm_packing_choose(r->context, &d, 1, &packing));
+    d.packing = &packing;
+  }
+  uint8_t *bytes = malloc(packing.bytes);
+  if (packed_ones) CHECK(tg_gemm_pack(&packing, q, NULL, bytes) == TG_OK, "%s: weights are packed", r->name);
+  else memcpy(bytes, q, sizeof q);
+  FINE(tg_device_alloc(r->device, packing.bytes, &at[1]));
+  FINE(tg_device_copy(r->device, at[1], bytes, packing.bytes));
+  free(bytes);
+  FINE(tg_gemm_plan(r->context, &d, &g));
   FINE(tg_gemm_run(g, &(tg_gemm_call){.m = M, .a = at[0], .b = at[1], .b_scale = at[2], .c = at[3]}));
   FINE(tg_device_copy(r->device, got, at[3], sizeof got));
   int wrong = 0;
@@ -183,7 +246,7 @@ static void weights(run *r) {
       }
       wrong += got[i * N + j] != sum;
     }
-  CHECK(!wrong, "%s: four bits: %d are wrong", r->name, wrong);
+  CHECK(!wrong, "%s: four bits%s: %d are wrong", r->name, packed_ones ? ", packed" : "", wrong);
   tg_gemm_free(g);
   for (int i = 0; i < 4; i++) tg_device_free(r->device, at[i]);
   free(a), free(scale), free(c);
@@ -443,16 +506,16 @@ static void recorded_layer(run *r) {
 static void refusals(run *r) {
   float host[16] = {0};
   void *at = NULL;
-  tg_gemm *g = NULL, *none = NULL, *cpu = NULL;
+  tg_gemm *g = NULL, *cpu = NULL;
   tg_device *first = NULL;
   tg_queue *foreign = NULL;
-  tg_gemm_packing packing = {.format = 1, .type = TG_F32, .panel = 16, .n = 16, .k = 4, .bytes = 256};
+  tg_gemm_packing packing;
   tg_gemm_desc d = {.m = {4, 0}, .n = {4, 0}, .k = {4, 0}, .device = r->device};
   FINE(tg_device_alloc(r->device, sizeof host, &at));
   FINE(tg_gemm_plan(r->context, &d, &g));
-  d.packing = &packing, d.n.lo = 16;
-  REFUSED(tg_gemm_plan(r->context, &d, &none), "not packed on a device");
-  d.packing = NULL, d.n.lo = 4, d.beta = 1, d.device = NULL;
+  const tg_gemm_desc uses[] = {d, {.m = {4, 0}, .n = {4, 0}, .k = {4, 0}}};
+  REFUSED(tg_gemm_packing_choose(r->context, uses, 2, &packing), "use 1 has another device");
+  d.beta = 1, d.device = NULL;
   FINE(tg_device_open(r->context, 0, &first));
   FINE(tg_queue_open(first, NULL, &foreign));
   FINE(tg_gemm_plan(r->context, &d, &cpu));
@@ -472,8 +535,9 @@ static void on(const char *name, uint32_t i, bool all) {
   if (r->device) {
     shadow_begin(r->context, r->device, name);
     products(r), typed_products(r), attentions(r), refusals(r);
-    if (has_turn(r, 0)) weights(r), recorded(r);
-    if (has_turn(r, 1)) recorded_layer(r);
+    packed_products(r);
+    if (has_turn(r, 0)) weights(r, false), recorded(r);
+    if (has_turn(r, 1)) weights(r, true), recorded_layer(r);
     printf("%s: %ld launches compared with the interpreter\n", name, shadow_end());
   }
   tg_context_free(r->context);
