@@ -19,7 +19,7 @@ static const char usage[] =
     "        | tg tune attention H=.. KV=.. T=.. N=.. D=.. [--causal] [--types f32] | tg tune attention --shapes FILE "
     "[--case TEXT] | tg tune plot JOURNAL\n"
     "        [--kernel NAME] [--budget SECONDS] [--candidates N] [--seed N] [--beam N] [--threads N] [--knobs] "
-    "[--journal FILE] [--resume]\n"
+    "[--journal FILE] [--resume] [--spool DIR]\n"
     "        [--workers N] [--tuned DIR] [--with FILE.tg] [--csv FILE] [--json]\n"
     "\n"
     "Finds the knobs and the words of a schedule that make the kernel fastest here. Candidates are compiled, checked "
@@ -50,6 +50,10 @@ static const char usage[] =
     "  --knobs       only knobs; words stay as they are\n"
     "  --journal     a file that every answer is appended to; --resume: its answers are used again, and a search that "
     "is finished there says so\n"
+    "  --spool       a folder that all machines see: the same command, started on as many as there are (srun, mpirun), "
+    "shares its candidates\n"
+    "                there. --candidates (64) bounds the search, not --budget; each is timed by one of them, and all "
+    "keep the same choice\n"
     "  --workers     processes that compile side by side (all cores); 0: none, all happens in this process\n"
     "Exit codes: 0, 1 for a kernel that is wrong or cannot be tuned, 2 for a wrong command line, 3 for a fault of tg "
     "or of the machine, 4 where a signal ended the search\n"
@@ -385,6 +389,7 @@ int cmd_tune(int argc, char **argv) {
                        .worker = n > 0 && a.workers ? worker : NULL,
                        .workers = a.workers > 0 ? (uint32_t)a.workers : 0,
                        .journal = a.journal,
+                       .spool = a.spool,
                        .flags = (a.knobs ? TG_TUNE_KNOBS_ONLY : 0) | (a.resume ? TG_TUNE_RESUME : 0),
                        .stop = stop,
                        .progress = progress,

@@ -209,6 +209,7 @@ bool tool_parse(int argc, char **argv, tool_args *a, const char *usage) {
       {.name = "--beam", .number = &a->beam},
       {.name = "--workers", .number = &a->workers},
       {.name = "--journal", .text = &a->journal},
+      {.name = "--spool", .text = &a->spool},
       {.name = "--tuned", .text = &a->tuned},
       {.name = "--csv", .text = &a->csv},
       {.name = "--sweep", .text = &a->sweep},

@@ -28,7 +28,7 @@ typedef struct {
   int opts;
   const char *kernel, *stage, *pass, *pack, *target, *cache, *cases, *vs, *shapes, *types, *transposes, *expect;
   const char *device;             /* its name, as in tg_device_named; NULL: the CPU */
-  const char *journal, *tuned, *csv, *sweep, *with, *sketch, *plot, *object, *header;
+  const char *journal, *spool, *tuned, *csv, *sweep, *with, *sketch, *plot, *object, *header;
   bool check, time, json, help, rules, diff, update, knobs, resume, rows, causal, cost, counters, save, explain;
   bool backward;
   int threads, candidates, seed, beam, workers;

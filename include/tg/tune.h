@@ -149,6 +149,12 @@ typedef struct tg_tune_options {   /* zero means default */
   /* as in tg_compile_options: once it is not 0, the search ends before its next candidate with TG_CANCELLED, and keeps
    * no choice; the journal has all that was found. NULL: none */
   const int *cancel;
+  /* a folder, on a file system that all of them see, in which this search shares its candidates with others of the same
+   * problem: the same tune calls of the same program, started on as many machines, of one kind, as there are. Each
+   * candidate is built and timed by one of them, a process that ends takes only what it was doing, and all come to the
+   * same choice. `candidates` bounds such a search (0: 64), not `seconds`; and it has no journal: the folder is one.
+   * NULL: the search is alone */
+  const char *spool;
 } tg_tune_options;
 
 /* Tunes n kernels that solve one problem, with the same buffers and results; the first one with its default schedule is

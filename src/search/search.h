@@ -53,6 +53,7 @@ typedef struct tg_point {
   double low, high;            /* 95 % interval of ln(opponent's seconds / its seconds), from its last timing */
   double seconds;              /* of one run, from the same timing as low and high */
   bool built, timed, passed;   /* passed: the checks of the kernel's kind */
+  bool here;                   /* of a search with a spool: this process has built it */
   bool out;                    /* timed against the default a second time and not found faster */
   bool own_words;              /* words are the sketch's own, or the heuristic's with nothing given */
 } tg_point;
@@ -153,6 +154,10 @@ typedef struct tg_search_options {
   const char *device;              /* where candidates run, as of tg_device_named; NULL: on the CPU */
   const char *device_target, *machine;   /* as in tg_task */
   const char *folder, *journal;    /* of built objects; path of the journal. NULL: none */
+  /* a spool (search/spool.h), for searches with `candidates` and no `seconds`. about: what else answers depend on.
+   * NULL: the search is alone */
+  const char *spool, *spool_about;
+  double lease;                    /* as in tg_spool_open */
   const char *checks;              /* the problem as text, for the checks of its kind; NULL: it has none */
   bool resume;                     /* as in tg_journal_open */
   int shared;                      /* as in tg_task */

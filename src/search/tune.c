@@ -9,8 +9,9 @@
 #include <stdio.h>
 #include "choose/heuristic.h"
 #include "search/search.h"
+#include "search/spool.h"
 
-enum { BEAM = 16, BATCH = 6, FRONT = 48, POOL = 4096, CHECKS_LIMIT = 60, TOO_SLOW = 3 };
+enum { BEAM = 16, BATCH = 6, FRONT = 48, POOL = 4096, CHECKS_LIMIT = 60, TOO_SLOW = 3, FIRST_QUADS = 16 };
 /* margin, even: ln of ratios of times. worth: if a run takes this many seconds, saving one run pays;
  * lasting: if a run takes this many, a slow candidate takes as long as several good ones */
 static const double margin = 0.01, even = 0.005, worth = 5e-3, lasting = 0.1;
@@ -21,6 +22,7 @@ typedef struct {
   tg_search_result *r;
   tg_crew *crew;
   tg_journal *journal;
+  tg_spool *spool;                       /* NULL: this search is alone */
   tg_points space;
   TG_VEC(tg_point *) points;             /* all that were made; index: tg_point.number */
   TG_VEC(tg_point *) pool;               /* lowered, not built yet */
@@ -57,6 +59,7 @@ static bool promising(const search *s) { return s->beam_n && s->beam[0] != s->fi
 
 static bool stop(void *user) {
   search *s = user;
+  if (s->spool) tg_spool_renew(s->spool);
   if (s->o->stop && s->o->stop(s->o->user)) s->interrupted = true;
   double now = s->until > 0 ? tg_now() : 0;
   return s->interrupted || (s->until > 0 && now > s->until && (promising(s) || now > s->start + s->o->seconds));
@@ -81,9 +84,39 @@ static void tell(search *s, int what, const tg_point *p) {
   s->o->progress(s->o->user, &e);
 }
 
-/* ---- tasks: answered by the journal if it can, else by the crew ---- */
+/* ---- tasks: answered by the journal or by others with the same spool if they can, else by the crew ---- */
 
 static tg_trial trial_of(const tg_point *p) { return (tg_trial){p->text, p->words, p->given}; }
+
+typedef struct { search *s; uint32_t parallel; } doing;
+
+static void do_tasks(void *user, tg_task *tasks, uint32_t n) {
+  doing *d = user;
+  tg_crew_run(d->s->crew, tasks, n, d->parallel);
+}
+
+static bool stops(void *user) { return stop(((doing *)user)->s); }
+
+/* Tasks of points by the spool. A point is timed by the process that has built it, if that one is free, since it has
+ * its code. */
+static void share(search *s, tg_task *tasks, tg_point *const *points, const uint32_t *which, uint32_t n,
+                  uint32_t parallel, uint64_t against) {
+  enum { TOGETHER = 8 /* points that are lowered, which takes milliseconds */ };
+  uint64_t *name = tg_new(s->env, uint64_t, n);
+  bool *first = tg_new(s->env, bool, n), *here = tg_new(s->env, bool, n), lowers = tasks[0].kind == TG_TASK_LOWER;
+  uint32_t workers = !s->o->worker ? 1 : s->o->workers ? s->o->workers : 2,
+           most = parallel < workers ? parallel : workers;
+  doing d = {s, parallel};
+  for (uint32_t i = 0; i < n; i++) {
+    name[i] = tg_mix(tg_mix(tasks[i].kind + 1, points[which[i]]->id), against);
+    first[i] = points[which[i]]->here;
+  }
+  s->r->reused += tg_spool_run(s->spool, &(tg_spool_share){.tasks = tasks, .name = name, .n = n, .first = first,
+                                                           .here = here, .together = lowers ? TOGETHER : 1,
+                                                           .parallel = lowers ? TOGETHER * most : most,
+                                                           .work = do_tasks, .stop = stops, .user = &d});
+  for (uint32_t i = 0; i < n; i++) points[which[i]]->here |= here[i] && tasks[i].kind == TG_TASK_BUILD;
+}
 
 static void ask(search *s, tg_task *tasks, tg_point *const *points, uint32_t n, uint32_t parallel,
                 const tg_point *against) {
@@ -93,7 +126,8 @@ static void ask(search *s, tg_task *tasks, tg_point *const *points, uint32_t n, 
   for (uint32_t i = 0; i < n; i++)
     if (!tg_journal_find(s->journal, tasks[i].kind, points[i]->id, other, &tasks[i]))
       which[m] = i, open[m++] = tasks[i];
-  tg_crew_run(s->crew, open, m, parallel);
+  if (s->spool && m) share(s, open, points, which, m, parallel, other);
+  else tg_crew_run(s->crew, open, m, parallel);
   for (uint32_t i = 0; i < m; i++) {
     tasks[which[i]] = open[i];
     tg_journal_put(s->journal, &open[i], points[which[i]], other, knobs_text(s, points[which[i]]));
@@ -301,14 +335,18 @@ static double time_limit(const search *s, double seconds) {
   return patience(s) + 2 * spend(s, TG_QUADS) + 10 * 16 * seconds;
 }
 
+static tg_task timing_of(const search *s, const tg_point *p, const tg_point *against, uint32_t quads) {
+  return (tg_task){.kind = TG_TASK_TIME,
+                   .trial = trial_of(p),
+                   .against = trial_of(against),
+                   .quads = quads,
+                   .spend = spend(s, quads),
+                   .limit = s->time_limit,
+                   .work = s->known_limits};
+}
+
 static tg_verdict_of_times compare(search *s, tg_point *p, const tg_point *against, uint32_t quads, tg_task *t) {
-  *t = (tg_task){.kind = TG_TASK_TIME,
-                 .trial = trial_of(p),
-                 .against = trial_of(against),
-                 .quads = quads,
-                 .spend = spend(s, quads),
-                 .limit = s->time_limit,
-                 .work = s->known_limits};
+  *t = timing_of(s, p, against, quads);
   ask(s, t, &p, 1, 1, against);
   s->r->dropped += t->dropped;
   if (t->outcome == TG_TRIAL_OK && s->r->floor > 0 && fmin(t->seconds, t->against_seconds) < s->r->floor) {
@@ -346,10 +384,11 @@ static bool passes(search *s, tg_point *p) {
   return false;
 }
 
-static void time_point(search *s, tg_point *p) {
+/* against: the incumbent, or the one before it, if the point was timed when that still was the incumbent. */
+static void time_point(search *s, tg_point *p, tg_point *against) {
   tg_task t;
   tg_assert(s->env, p->built);   /* its results were checked while it was built */
-  tg_verdict_of_times v = compare(s, p, s->incumbent, 16, &t);
+  tg_verdict_of_times v = compare(s, p, against, FIRST_QUADS, &t);
   p->outcome = t.outcome;
   p->message = t.message;
   if (t.outcome == TG_TRIAL_SKIPPED) return;
@@ -357,13 +396,14 @@ static void time_point(search *s, tg_point *p) {
   bool timed = t.outcome == TG_TRIAL_OK && t.n,
        simpler = fabs(v.gain) < even && v.low > -margin &&
                  tg_words_count(p->used) < tg_words_count(s->incumbent->used) && s->incumbent != s->first;
-  bool wins = timed && (v.faster || simpler);
+  bool latest = against == s->incumbent, wins = timed && latest && (v.faster || simpler);
+  if (timed && !latest) wins = v.faster && against->score - v.gain < s->incumbent->score - margin;
   if (wins && !passes(s, p)) return tell(s, TG_EVENT_TIMED, p);
   s->r->outcome[t.outcome]++;
   if (timed) {
     p->timed = true;
     p->seconds = t.seconds;
-    p->score = s->incumbent->score - v.gain;
+    p->score = against->score - v.gain;
     s->off[p->sketch] += log(t.seconds / fmax(p->cost.seconds, 1e-12)) - s->model_off;
     s->timed_of[p->sketch]++;
     join_beam(s, p);
@@ -440,7 +480,8 @@ static void build_default(search *s, tg_point *p) {
   build(s, &p, 1);
   if (!p->built) fail_default(s, p);
   s->time_limit = fmax(1, fmin(most, left_for_default(s)));
-  s->build_limit = patience(s) + 4 * (tg_now() - t);
+  /* another process may have built it, and then nothing is known of what it takes here */
+  if (!s->spool || p->here) s->build_limit = patience(s) + 4 * (tg_now() - t);
   if (p->seconds > worth) s->build_seconds = p->seconds;
 }
 
@@ -454,7 +495,7 @@ static void time_beside(search *s) {
     if (s->pool.data[i] == p) {
       s->pool.data[i] = s->pool.data[--s->pool.n];
       build(s, &p, 1);
-      if (p->built) time_point(s, p);
+      if (p->built) time_point(s, p, s->incumbent);
       return;
     }
   tell(s, TG_EVENT_BUILT, p);   /* it is the same code as another */
@@ -489,6 +530,17 @@ static void begin(search *s) {
   if (s->o->beside) time_beside(s);
 }
 
+/* With a spool all that were built are timed against one incumbent, by as many processes as there are; the answers are
+ * looked up when their turn comes. */
+static void time_together(search *s, tg_point *const *batch, uint32_t n) {
+  tg_task tasks[BATCH];
+  tg_point *built[BATCH];
+  uint32_t m = 0;
+  for (uint32_t i = 0; i < n; i++)
+    if (batch[i]->built) tasks[m] = timing_of(s, batch[i], s->incumbent, FIRST_QUADS), built[m++] = batch[i];
+  if (m && !over(s)) ask(s, tasks, built, m, 1, s->incumbent);
+}
+
 static void rounds(search *s) {
   while (!over(s)) {
     tg_point *batch[BATCH];
@@ -498,8 +550,12 @@ static void rounds(search *s) {
     if (s->pool.n) s->draws = 0;
     uint32_t n = take_batch(s, batch);
     build(s, batch, n);
-    for (uint32_t i = 0; i < n && !over(s); i++)
-      if (batch[i]->built) time_point(s, batch[i]);
+    if (s->spool) time_together(s, batch, n);
+    tg_point *against = s->incumbent;
+    for (uint32_t i = 0; i < n && !over(s); i++) {
+      if (!s->spool) against = s->incumbent;
+      if (batch[i]->built) time_point(s, batch[i], against);
+    }
   }
 }
 
@@ -702,6 +758,18 @@ static bool first_point(search *s) {
   return tg_space_point(&s->space, 0, knob, NULL, NULL, s->first);
 }
 
+static void open_spool(search *s) {
+  const tg_search_options *o = s->o;
+  if (o->seconds > 0 || !o->candidates)
+    tg_fail(s->env, TG_EINVAL, "a search with a spool is bounded by a number of candidates, not by seconds");
+  if (o->journal) tg_fail(s->env, TG_EINVAL, "a search has a spool or a journal, not both");
+  uint64_t about = tg_hash(o->spool_about, strlen(o->spool_about), o->candidates),
+           key = tg_mix(tg_mix(s->first->id, about), o->seed);
+  if (o->checks) key = tg_hash(o->checks, strlen(o->checks), key);
+  s->spool = tg_spool_open(s->env, o->spool, key,
+                           tg_format(s->env, "%s\n%s\n", s->space.sketch[0].name, o->spool_about), o->lease);
+}
+
 static void run(void *arg) {
   search *s = arg;
   const tg_search_options *o = s->o;
@@ -722,6 +790,7 @@ static void run(void *arg) {
     s->r->finished = true;
     return tell(s, TG_EVENT_END, NULL);
   }
+  if (o->spool) open_spool(s);
   open_problem(s);
   begin(s);
   keep_back(s);
@@ -748,5 +817,6 @@ void tg_search_run(tg_env *env, const tg_search_options *o, tg_search_result *ou
   bool ok = tg_protect(env, run, s);
   tg_crew_close(s->crew);
   tg_journal_close(s->journal);
+  tg_spool_close(s->spool);
   if (!ok) tg_fail(env, env->status, "%s", env->message);
 }

@@ -34,6 +34,8 @@ typedef struct {
   const char *file;            /* path of the stored choice */
 } tuning;
 
+enum { SPOOL_CANDIDATES = 64 };
+
 static const tg_tune_options no_options;
 
 _Static_assert((int)TG_TUNE_CLASSES == (int)TG_TRIAL__COUNT && (int)TG_TUNE_UNBELIEVABLE == (int)TG_TRIAL_UNBELIEVABLE,
@@ -246,6 +248,15 @@ static const char *bytes_text(tg_env *env, const void *bytes, size_t n) {
   return s.data;
 }
 
+/* What answers depend on beside the problem: processes that differ in it share nothing. */
+static const char *spool_about(tg_env *env, const tuning *k, const char *device) {
+  const tg_tune_options *o = k->o;
+  const tg_target *t = device ? o->device->target : &k->c->target;
+  return tg_format(env, "tg %s\n%s %s %s\nmachine %016llx, threads %u of %u, beam %u, flags %u", tg_build_hash,
+                   device ? device : "cpu", t->name, t->silicon, (unsigned long long)tg_machine_hash(&t->machine),
+                   launch_threads(k), k->c->target.threads, o->beam, o->flags & TG_TUNE_KNOBS_ONLY);
+}
+
 static void run(void *arg) {
   tuning *k = arg;
   const tg_tune_options *o = k->o;
@@ -271,8 +282,8 @@ static void run(void *arg) {
                          .params_n = o->params_n,
                          .threads = launch_threads(k),
                          .pool = k->c->target.threads,
-                         .seconds = o->seconds > 0 ? o->seconds : 20,
-                         .candidates = o->candidates,
+                         .seconds = o->spool ? 0 : o->seconds > 0 ? o->seconds : 20,
+                         .candidates = o->candidates || !o->spool ? o->candidates : SPOOL_CANDIDATES,
                          .seed = o->seed,
                          .beam = o->beam,
                          .knobs_only = (o->flags & TG_TUNE_KNOBS_ONLY) != 0,
@@ -294,6 +305,8 @@ static void run(void *arg) {
                          .whole_checks = part ? kind->about : NULL,
                          .share = part ? kind->share : 0,
                          .journal = o->journal,
+                         .spool = o->spool,
+                         .spool_about = o->spool ? spool_about(env, k, device) : NULL,
                          .resume = (o->flags & TG_TUNE_RESUME) != 0,
                          .shared = k->shared,
                          .stop = stop,
