@@ -16,8 +16,8 @@ bool tg_gemm_packing_valid(const tg_gemm_packing *p) {
          (uint64_t)bytes == p->bytes;
 }
 
-/* A panel is a group's tile of columns, if panels of that width have no padding; else, and for a quantised B, as wide as
- * a warp, whose lanes read one row of it together. */
+/* A panel is a workgroup's tile of columns, if panels of that width have no padding; else, and for a quantised B, it is
+ * as wide as a warp, whose lanes read one row of it together. */
 static int64_t panel_of_warps(const tg_gemm_problem *widest, const tg_target *t) {
   int64_t panel = 4 * (int64_t)t->lanes;
   if (panel > 128) panel = 128;

@@ -245,7 +245,8 @@ static tg_status compile_choice(planning *p, const tg_gemm_problem *q, const tg_
 static tg_status compile(planning *p, const tg_gemm_problem *q, const tg_kit_choice *choice, tg_kit_kernel *out) {
   const tg_kit_choice plain = {.sketch = tg_gemm_plain.kernel};
   tg_status s = compile_choice(p, q, choice, out);
-  return (s == TG_EINVAL || s == TG_ELIMIT) && choice->sketch != plain.sketch && (!q->panel || q->bits || p->g->plan.device)
+  bool plain_takes = !q->panel || q->bits || p->g->plan.device;
+  return (s == TG_EINVAL || s == TG_ELIMIT) && choice->sketch != plain.sketch && plain_takes
              ? compile_choice(p, q, &plain, out)
              : s;
 }
