@@ -110,7 +110,7 @@ static const field coher[] = {{3, "TC_NC", 0}, {18, "TC_WB", WB_L2}, {22, "TCL1"
                               {27, "SH_KCACHE", INV_SCALARS}, {29, "SH_ICACHE", INV_INSTRUCTIONS}, {0, NULL, 0}};
 static const field gcr[] = {{0, "GLI_INV", INV_INSTRUCTIONS}, {4, "GLM_WB", 0}, {5, "GLM_INV", 0}, {7, "GLK_INV", INV_SCALARS},
                             {8, "GLV_INV", INV_VECTORS}, {9, "GL1_INV", 0}, {14, "GL2_INV", INV_L2}, {15, "GL2_WB", WB_L2}, {0, NULL, 0}};
-static const field released9[] = {{15, "TC_WB", WB_L2}, {19, "TC_NC", 0}, {0, NULL, 0}};
+static const field released9[] = {{15, "TC_WB", WB_L2}, {17, "TC", INV_L2}, {19, "TC_NC", 0}, {0, NULL, 0}};
 static const field released[] = {{12, "GLM_WB", 0}, {13, "GLM_INV", 0}, {21, "GL2_WB", WB_L2}, {22, "SEQ", 0}, {0, NULL, 0}};
 
 /* Names the bits, and adds up what they do. */
@@ -147,7 +147,8 @@ static bool release(const uint32_t *p, uint32_t n) {
     return fault("a wrong RELEASE_MEM"), false;
   trace("  RELEASE_MEM%s", data ? " clock" : "");
   if (!read_fields(gfx9 ? released9 : released, p[0] & ~0xfffu, "RELEASE_MEM", &what)) return false;
-  if (gfx9 && what & WB_L2 && !(p[0] >> 19 & 1)) return fault("TC_WB works with TC_NC alone"), false;
+  if (gfx9 && what & WB_L2 && !(p[0] >> 17 & 5)) return fault("TC_WB without TC and without TC_NC"), false;
+  if (gfx9 && p[0] >> 19 & 1) what &= ~(uint32_t)(WB_L2 | INV_L2);   /* of memory of the type NC, which gfx90a's is not */
   if (generation() == GFX12 && p[0] & 3 << 12) return fault("gfx12 has no GLM"), false;
   end_all();
   caches_do(what);
