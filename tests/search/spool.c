@@ -59,6 +59,8 @@ static void checks_said(void *self, tg_env *env, tg_task *t) {
 
 /* ---- a search, in a process of its own ---- */
 
+/* seconds, within which any process gets a turn; the test waits for as long when one is killed */
+enum { LEASE = 8 };
 static const tg_binding good = {"P", 0, 0, 1};
 static const tg_sketch_source sketch = {.file = "fake.tg", .text = fake_text};
 
@@ -69,7 +71,7 @@ static void run(void *arg) {
   static const tg_bench b = {NULL, open_said, lower_said, build_said, time_said, checks_said};
   tg_search_options o = {.sketch = &sketch, .sketches = 1, .bindings = &good, .bindings_n = 1, .local = &b,
                          .candidates = 24, .seed = x->seed, .seconds = x->seconds, .spool = x->spool,
-                         .spool_about = "a test", .journal = x->journal, .lease = 0.4, .checks = "checks"};
+                         .spool_about = "a test", .journal = x->journal, .lease = LEASE, .checks = "checks"};
   real = fake_bench(0);
   tg_search_run(&x->env, &o, &x->r);
 }
