@@ -33,7 +33,14 @@ typedef struct {
 bool tg_device_stage(tg_nest *n, tg_words *w, const tg_device_tile *t);   /* its words; false: it lies unfitly */
 /* True if the list has a loop over blocks of keys with the two products of attention, and was scheduled so. */
 bool tg_device_attention(tg_nest *n, const tg_uop *innermost);
+/* Terms of each part in which the sum of such a contraction is best taken: all of them where one part is; negative if
+ * their number is not known, 0 if it is no contraction. sum: its range. */
+int64_t tg_device_product_part(tg_nest *n, uint32_t depth, const tg_uop *const *chain, const tg_uop **sum);
+/* Cycles of a core from the end of one launch to the work of the next. */
+static inline double tg_device_launch_cycles(const tg_target *t) { return t->launch_ns * (double)t->clock / 1000; }
 /* True if the perfect nest stores along rows what depends on reductions over them, or results of each row, and was
  * scheduled so. top: the nest, or a store without loops (depth 0). */
 bool tg_device_rows(tg_nest *n, uint32_t depth, const tg_uop *const *chain, const tg_uop *top);
+/* Would it keep such rows in registers, so that memory is read once? */
+bool tg_device_keeps_rows(tg_nest *n, uint32_t depth, const tg_uop *const *chain, const tg_uop *top);
 #endif

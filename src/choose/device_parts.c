@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * Sums whose terms are many and whose results are few, so that a workgroup for each result would leave most of a GPU
  * idle: they are taken in parts, each by a group of its own, which a second launch adds in order (`thread` on the
- * range of a sum). So are sums over everything, and products of matrices with few rows and columns and many terms
- * (split-K). */
+ * range of a sum). So are sums over everything, and products of matrices with few tiles and many terms (split-K), of
+ * which the sizes of the tiles decide with the parts: src/choose/device_tiles.c. */
 #include "choose/device.h"
 #include "ranges/ranges.h"
 
 enum {
-  LAUNCH = 4000,       /* cycles from the end of one launch to work of the next, about 3 us: what two phases cost */
   GROUPS_A_CORE = 2,   /* at least, so that one computes while another waits for memory */
   BLOCK = 4096         /* terms that a group has under way: 256 threads, four times 16 bytes of f32 */
 };
@@ -60,7 +59,7 @@ static int64_t part_of(tg_nest *n, const tg_uop *reduce, uint32_t depth, const t
   if ((kind != TG_REDUCE && kind != TG_LOOP) || extent_of(range) < 2 * BLOCK || results < 1 || !t->core_bytes) return 0;
   double all = bytes_of(n, reduce, range) * results / t->core_bytes;   /* cycles of one core for all of it */
   double busy = results < cores ? results : cores;
-  if (all / busy < 1.5 * (all / cores + LAUNCH)) return 0;
+  if (all / busy < all / cores + tg_device_launch_cycles(t)) return 0;
   return terms_of_part(extent_of(range), results, GROUPS_A_CORE * cores);
 }
 
@@ -74,14 +73,22 @@ static bool is_inside(tg_nest *n, const tg_uop *reduce, uint32_t count, const tg
   return false;
 }
 
+static bool take(tg_nest *n, const tg_uop *range, int64_t terms) {
+  const char *name = tg_axis_name(&n->s, range), *b = tg_nest_base(n, name);
+  return tg_device_word(n, "thread %s %lld as %s.p %s.q", name, (long long)terms, b, b);
+}
+
 bool tg_device_parts(tg_nest *n, uint32_t depth, const tg_uop *const *chain, const tg_uop *store) {
   uint32_t count;
+  const tg_uop *sum;
+  int64_t part = tg_device_product_part(n, depth, chain, &sum);
+  if (part) return part > 0 && part < extent_of(sum) && take(n, sum, part);
+  if (tg_device_keeps_rows(n, depth, chain, store)) return false;   /* parts would read them again for each use */
   const tg_uop **order = tg_toposort(n->j, store, &count);
   for (uint32_t i = 0; i < count; i++) {   /* those inside others first */
     int64_t terms = order[i]->op == TG_OP_REDUCE ? part_of(n, order[i], depth, chain) : 0;
     if (!terms || is_inside(n, order[i], count, order)) continue;
-    const char *name = tg_axis_name(&n->s, tg_reduce_ranges(order[i])[0]), *b = tg_nest_base(n, name);
-    if (tg_device_word(n, "thread %s %lld as %s.p %s.q", name, (long long)terms, b, b)) return true;
+    if (take(n, tg_reduce_ranges(order[i])[0], terms)) return true;
   }
   return false;
 }

@@ -23,7 +23,11 @@ enum {
   ALL_WARPS = 16,       /* of a group that keeps a row: each reads what all have found */
   MOST_SHARED = 16,     /* terms of a lane, at most, of a reduction that each warp has */
   WRITTEN_OUT = 64,     /* terms at most of a reduction inside another one: they are copies */
-  ROWS_A_GROUP = 4      /* warps of a group that have a row each */
+  ROWS_A_GROUP = 4,     /* warps of a group that have a row each */
+  TOGETHER = 16,        /* results of a thread, at most, along a loop of which the largest input knows nothing */
+  SIDE_BY_SIDE = 4,     /* and along the rows */
+  CHAINS = 4,           /* sums that a thread has under way: one takes about 4 cycles until it can be added to */
+  TYPICAL = 4096        /* what an extent that is not known counts as */
 };
 
 typedef struct {
@@ -40,10 +44,28 @@ typedef struct {
   int64_t extent;
   uint32_t vector, warps, copies;
   bool kept;                       /* in registers: there is one block */
+  /* Each row has a result: a loop whose iterations a thread has all at once, since they need the same elements of the
+   * largest input (the rows of a product with weights), or NULL; how many. And iterations of the loop over rows that it
+   * has at once, since they need the same elements of another input. */
+  const tg_uop *together;
+  uint32_t many, side;
+  const tg_uop *reduce;            /* the last of the reductions */
+  double results;                  /* iterations of all loops */
 } row_nest;
+
+/* The nodes of the nest, and the loops around. */
+typedef struct { const tg_uop *const *order, *const *chain; uint32_t count, depth; } seen_nest;
 
 static int64_t extent_of(const tg_uop *range) {
   return tg_extent(range)->op == TG_OP_CONST ? tg_extent(range)->arg : -1;
+}
+
+static double typical_extent(const tg_uop *range) { return extent_of(range) < 0 ? TYPICAL : (double)extent_of(range); }
+
+static double results_of(uint32_t depth, const tg_uop *const *chain) {
+  double results = 1;
+  for (uint32_t d = 0; d < depth; d++) results *= typical_extent(chain[d]->src[0]);
+  return results;
 }
 
 static bool is_free(const tg_uop *range) {
@@ -90,6 +112,7 @@ static bool add_reduction(row_nest *r, const tg_uop *reduce, uint32_t depth, con
     return add_shared(r, range);
   }
   if (r->reductions == NEST_MAX) return false;
+  r->reduce = reduce;
   r->range[r->reductions++] = range;
   return true;
 }
@@ -165,19 +188,73 @@ static void find_vector(row_nest *r, uint32_t count, const tg_uop *const *order)
   }
 }
 
-/* The inputs that the reductions read along the row, and the widest element. */
-static void find_streams(row_nest *r, uint32_t count, const tg_uop *const *order) {
+static bool is_along(const row_nest *r, const tg_uop *u) {
+  bool along = false;
+  for (uint32_t k = 0; k < r->reductions; k++) along |= u->op == TG_OP_LOAD && tg_uses(r->n->j, u, r->range[k]);
+  return along;
+}
+
+/* The inputs that the reductions read along the row, and the widest element: where each row has a result, that of the
+ * largest input. */
+static void find_streams(row_nest *r, uint32_t count, const tg_uop *const *order, const tg_uop *largest) {
   const tg_uop *seen[NEST_MAX];
   for (uint32_t i = 0; i < count; i++) {
     const tg_uop *u = order[i];
-    bool along = false;
     if (u->op != TG_OP_LOAD && u->op != TG_OP_STORE) continue;
-    for (uint32_t k = 0; k < r->reductions; k++) along |= tg_uses(r->n->j, u, r->range[k]) && u->op == TG_OP_LOAD;
+    bool along = is_along(r, u);
     uint32_t bytes = (uint32_t)tg_type_bytes(tg_define_of(u->src[0])->type), s = 0;
     if (along || r->along) r->bytes = bytes > r->bytes ? bytes : r->bytes;
     while (s < r->streams && seen[s] != tg_define_of(u->src[0])) s++;
     if (along && s == r->streams && s < NEST_MAX) seen[r->streams++] = tg_define_of(u->src[0]);
   }
+  if (!r->along && largest) r->bytes = (uint32_t)tg_type_bytes(tg_define_of(largest->src[0])->type);
+}
+
+/* ---- results that need the same elements ---- */
+
+/* Bytes that loads along the row read in all iterations of the loops around that they know. largest: the load that
+ * reads most. without: of those loads only that do not know this loop, or NULL. */
+static double bytes_along(const row_nest *r, const seen_nest *s, const tg_uop *without, const tg_uop **largest) {
+  double all = 0, most = 0;
+  for (uint32_t i = 0; i < s->count; i++) {
+    const tg_uop *u = s->order[i];
+    if (!is_along(r, u) || (without && tg_uses(r->n->j, u, without))) continue;
+    double bytes = (double)tg_type_bytes(tg_define_of(u->src[0])->type);
+    for (uint32_t d = 0; d < s->depth; d++)
+      if (tg_uses(r->n->j, u, s->chain[d]->src[0])) bytes *= typical_extent(s->chain[d]->src[0]);
+    all += bytes;
+    if (bytes > most) {
+      most = bytes;
+      *largest = u;
+    }
+  }
+  return all;
+}
+
+/* The loop of a few iterations that need the same elements, those that are most; the loop over rows is then another
+ * one. Of the rows too some need the same elements of another input. */
+static void find_together(row_nest *r, const seen_nest *s, const tg_uop **largest) {
+  double most = 0;
+  const tg_uop *any = NULL;
+  r->many = r->side = 1;
+  bytes_along(r, s, NULL, largest);
+  if (r->along || r->reductions > 1 || !r->rows || tg_reduce_info(r->reduce).generic) return;
+  for (uint32_t d = 0; d < s->depth; d++) {
+    const tg_uop *loop = s->chain[d]->src[0], *same = NULL;
+    int64_t extent = extent_of(loop);
+    if (tg_range_kind(loop) != TG_LOOP || extent < 2 || extent > TOGETHER) continue;
+    double saved = bytes_along(r, s, loop, &same) * (double)(extent - 1);
+    if (saved <= most) continue;
+    most = saved;
+    r->together = loop;
+    r->many = (uint32_t)extent;
+    *largest = same;
+  }
+  if (r->rows == r->together) r->rows = NULL;
+  for (uint32_t d = s->depth; d-- > 0 && !r->rows;)
+    if (tg_range_kind(s->chain[d]->src[0]) == TG_LOOP && s->chain[d]->src[0] != r->together)
+      r->rows = s->chain[d]->src[0];
+  if (r->rows && extent_of(r->rows) > 1 && bytes_along(r, s, r->rows, &any) > 0) r->side = SIDE_BY_SIDE;
 }
 
 static bool find_rows(row_nest *r, uint32_t depth, const tg_uop *const *chain) {
@@ -193,8 +270,12 @@ static bool find_rows(row_nest *r, uint32_t depth, const tg_uop *const *chain) {
   if (!r->along && !of_its_own(r, depth, chain)) return false;
   for (uint32_t i = 0; i < count && !r->along; i++)
     if (order[i]->op == TG_OP_LOAD && along_a_loop(r, order[i], depth, chain)) return false;
-  find_streams(r, count, order);
+  const tg_uop *largest = NULL;
+  seen_nest seen = {order, chain, count, depth};
+  find_together(r, &seen, &largest);
+  find_streams(r, count, order, largest);
   find_vector(r, count, order);
+  r->results = results_of(depth, chain);
   return true;
 }
 
@@ -216,16 +297,39 @@ static bool holds(const row_nest *r, uint32_t warps) {
   return (int64_t)copies_of(r, warps) * r->vector * r->streams * each <= registers_for(r, warps);
 }
 
+/* A row's elements are needed once: a warp has a row where rows are enough to fill the cores with such warps. As many
+ * results of the same elements at once as leave a core ALL_WARPS warps. */
+static void choose_results(row_nest *r) {
+  const tg_target *t = r->n->l->target;
+  int64_t registers = t->core_registers ? t->core_registers / (ALL_WARPS * (int64_t)t->lanes) - REGISTERS : 0;
+  double warps = (double)t->threads * 2 * ROWS_A_GROUP;
+  int64_t rows = r->rows ? extent_of(r->rows) : 1, terms = r->vector;   /* of each row, and of what they share */
+  for (uint32_t i = 0; i < r->inners; i++) terms *= extent_of(r->inner[i]);
+  for (; r->side > 1; r->side /= 2)
+    if (rows % r->side == 0 && r->results / (r->many * r->side) >= warps &&
+        r->many * r->side + (r->side + 1) * terms <= registers)
+      break;
+  for (r->warps = 1; r->warps < MOST_WARPS && r->results / (r->many * r->side) * r->warps < warps; r->warps *= 2)
+    if (r->extent <= (int64_t)r->warps * t->lanes * (r->warps == 1 ? A_WARP_HOLDS : A_GROUP_HOLDS)) break;
+  r->copies = copies_of(r, r->warps);
+  if (r->copies > UNDER_WAY) r->copies = UNDER_WAY;
+  if (r->inners || r->many * r->side > 1) r->copies = 1;
+}
+
 static void choose_threads(row_nest *r) {
   const tg_target *t = r->n->l->target;
   uint32_t lanes = t->lanes, most = t->max_threads / t->lanes;
   if (most > ALL_WARPS) most = ALL_WARPS;
   bool again = r->along || r->reductions > 1;   /* the row is needed more than once */
+  if (!again) {
+    choose_results(r);
+    return;
+  }
   r->warps = 1;
   if (r->extent > lanes * A_WARP_HOLDS)
     while (r->warps < most && r->extent > (int64_t)r->warps * lanes * A_GROUP_HOLDS) r->warps *= 2;
   uint32_t best = 0;   /* of those that hold the row: few idle ends; else more threads */
-  for (uint32_t w = r->warps; again && w >= 1 && w >= r->warps / 4; w /= 2)
+  for (uint32_t w = r->warps; w >= 1 && w >= r->warps / 4; w /= 2)
     if (holds(r, w) && (!best || w * copies_of(r, w) * 17 < best * copies_of(r, best) * 16)) best = w;
   if (best) {
     r->kept = true;
@@ -233,7 +337,6 @@ static void choose_threads(row_nest *r) {
     r->copies = copies_of(r, best);
     return;
   }
-  if (!again && r->warps > MOST_WARPS) r->warps = MOST_WARPS;
   r->copies = copies_of(r, r->warps);
   if (r->copies > UNDER_WAY) r->copies = UNDER_WAY;
   if (r->inners) r->copies = 1;
@@ -252,6 +355,7 @@ static void spread(const row_nest *r, tg_words *w, const tg_uop *range, bool red
   tg_nest *n = r->n;
   const char *name = tg_axis_name(&n->s, range), *b = tg_nest_base(n, name);
   uint32_t lanes = n->l->target->lanes, at_once = r->warps * lanes * r->vector;
+  const char *terms = r->many * r->side > 1 ? "unroll" : "upcast";   /* a sum for each result, or one for each term */
   if (!r->kept && r->extent > (int64_t)r->copies * at_once) {
     say(w, "split %s %u as %s.o %s.b", name, r->copies * at_once, b, b);
     name = tg_format(w->env, "%s.b", b);
@@ -263,7 +367,7 @@ static void spread(const row_nest *r, tg_words *w, const tg_uop *range, bool red
   }
   if (r->vector > 1) {
     say(w, "split %s %u as %s.p %s.v", name, r->vector, b, b);
-    say(w, "upcast %s.v", b);
+    say(w, "%s %s.v", terms, b);
     name = tg_format(w->env, "%s.p", b);
   }
   if (r->warps > 1) {
@@ -287,15 +391,32 @@ static void spread_shared(const row_nest *r, tg_words *w, const tg_uop *range) {
 
 static void say_words(const row_nest *r, tg_words *w, uint32_t depth, const tg_uop *const *chain) {
   tg_nest *n = r->n;
-  for (uint32_t i = 0; i < r->inners; i++) say(w, "upcast %s", tg_axis_name(&n->s, r->inner[i]));
+  for (uint32_t i = 0; i < r->inners; i++) {
+    const char *name = tg_axis_name(&n->s, r->inner[i]), *b = tg_nest_base(n, name);
+    if (r->many * r->side < CHAINS && extent_of(r->inner[i]) > CHAINS && extent_of(r->inner[i]) % CHAINS == 0) {
+      say(w, "split %s %u as %s.o %s.c", name, CHAINS, b, b);
+      say(w, "upcast %s.c", b);
+      name = tg_format(w->env, "%s.o", b);
+    }
+    say(w, "unroll %s", name);
+  }
   for (uint32_t i = 0; i < r->reductions; i++) spread(r, w, r->range[i], true);
   for (uint32_t i = 0; i < r->shareds; i++) spread_shared(r, w, r->shared[i]);
   if (r->along) spread(r, w, r->along, false);
-  int64_t rows = r->rows ? extent_of(r->rows) : 1;
+  int64_t rows = r->rows ? extent_of(r->rows) / r->side : 1;
   bool several = r->warps == 1 && rows > (int64_t)n->l->target->threads * ROWS_A_GROUP && rows % ROWS_A_GROUP == 0;
   for (uint32_t d = depth - (r->along != NULL); d-- > 0;) {
     const char *name = tg_axis_name(&n->s, chain[d]->src[0]), *b = tg_nest_base(n, name);
     if (tg_range_kind(chain[d]->src[0]) != TG_LOOP) continue;
+    if (chain[d]->src[0] == r->together) {
+      say(w, "upcast %s", name);
+      continue;
+    }
+    if (r->side > 1 && chain[d]->src[0] == r->rows) {
+      say(w, "split %s %u as %s.r %s.s", name, r->side, b, b);
+      say(w, "upcast %s.s", b);
+      name = tg_format(w->env, "%s.r", b);
+    }
     if (several && chain[d]->src[0] == r->rows) {
       say(w, "split %s %u as %s.b %s.w", name, ROWS_A_GROUP, b, b);
       say(w, "local %s.w", b);
@@ -306,14 +427,21 @@ static void say_words(const row_nest *r, tg_words *w, uint32_t depth, const tg_u
 }
 
 /* along: the innermost loop if the row lies along it, else NULL. */
+static bool find_threads(row_nest *r, tg_nest *n, const tg_uop *body, const tg_uop *along, uint32_t depth,
+                         const tg_uop *const *chain) {
+  *r = (row_nest){.n = n, .body = body, .along = along};
+  if (!depth) r->store = body;
+  else if (body->n == 2) r->store = body->src[1];
+  if ((along && !r->store) || !find_rows(r, depth, chain)) return false;
+  choose_threads(r);
+  return true;
+}
+
 static bool schedule_rows(tg_nest *n, const tg_uop *body, const tg_uop *along, uint32_t depth,
                           const tg_uop *const *chain) {
-  row_nest r = {.n = n, .body = body, .along = along};
+  row_nest r;
   tg_words w = {.env = &n->j->env};
-  if (!depth) r.store = body;
-  else if (body->n == 2) r.store = body->src[1];
-  if ((along && !r.store) || !find_rows(&r, depth, chain)) return false;
-  choose_threads(&r);
+  if (!find_threads(&r, n, body, along, depth, chain)) return false;
   say_words(&r, &w, depth, chain);
   return tg_device_try(n, &w);
 }
@@ -322,4 +450,11 @@ bool tg_device_rows(tg_nest *n, uint32_t depth, const tg_uop *const *chain, cons
   const tg_uop *body = depth ? chain[depth - 1] : top;
   return (depth && schedule_rows(n, body, chain[depth - 1]->src[0], depth, chain)) ||
          schedule_rows(n, body, NULL, depth, chain);
+}
+
+bool tg_device_keeps_rows(tg_nest *n, uint32_t depth, const tg_uop *const *chain, const tg_uop *top) {
+  const tg_uop *body = depth ? chain[depth - 1] : top;
+  row_nest r;
+  if (depth && find_threads(&r, n, body, chain[depth - 1]->src[0], depth, chain)) return r.kept;
+  return find_threads(&r, n, body, NULL, depth, chain) && r.kept;
 }

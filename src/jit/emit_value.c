@@ -301,9 +301,20 @@ static LLVMValueRef shift(tg_emitter *e, tg_op op, tg_type t, uint32_t lanes, LL
   return safe || arithmetic ? r : LLVMBuildSelect(e->b, inside, r, zero, "");
 }
 
+static LLVMValueRef narrow_op2(tg_emitter *e, tg_op op, LLVMValueRef a, LLVMValueRef b) {
+  LLVMTypeRef type = LLVMTypeOf(a), wide = LLVMInt32TypeInContext(e->c);
+  a = LLVMBuildZExt(e->b, a, wide, "");
+  b = LLVMBuildZExt(e->b, b, wide, "");
+  return LLVMBuildTrunc(e->b, op == TG_OP_AND ? LLVMBuildAnd(e->b, a, b, "") : LLVMBuildLShr(e->b, a, b, ""), type, "");
+}
+
 static LLVMValueRef integer_op2(tg_emitter *e, tg_op op, tg_type t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b,
                                 const tg_uop *right) {
   bool s = tg_is_signed(t), known = right && right->op == TG_OP_CONST && right->arg != 0 && !(s && right->arg == -1);
+  /* A GPU's registers have 32 bits: what picks bits out of bytes stays in them, without moves to narrower ones. */
+  if (e->device && lanes == 1 && !s && t != TG_BOOL && t != TG_INDEX && tg_type_bits(t) < 32 && right &&
+      right->op == TG_OP_CONST && (op == TG_OP_AND || (op == TG_OP_SHR && right->arg < tg_type_bits(t))))
+    return narrow_op2(e, op, a, b);
   switch (op) {
   case TG_OP_ADD: return LLVMBuildAdd(e->b, a, b, "");
   case TG_OP_SUB: return LLVMBuildSub(e->b, a, b, "");

@@ -479,6 +479,7 @@ static const char *swap_hindrance(tg_job *j, tg_touched *t, const tg_uop *outer,
       bool b_in = b->depth > depth && b->loop[depth] == r;
       if (t->inside[a->buffer] && a_in != b_in)
         return tg_format(&j->env, "%s is defined between the two loops", j->buffers.data[a->buffer].name);
+      if (t->inside[a->buffer] && t->define_depth[a->buffer] > depth) continue;   /* each iteration has its own */
       tg_relation rel[66];
       uint32_t n = 0;
       for (uint32_t l = 0; l < depth; l++) {

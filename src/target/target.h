@@ -36,6 +36,9 @@ typedef struct tg_target {
   /* GPU, of one core: 32-bit registers; multiplications and additions of 16-bit elements that its matrix instructions
    * do in a cycle; bytes that it is given from outside in a cycle. 0: unknown */
   uint32_t core_registers, matrix_macs, core_bytes;
+  /* GPU: multiplications and additions of f32 that a core does in a cycle without these instructions; its boost clock
+   * in MHz; nanoseconds from the end of a launch to the work of the next one behind it. 0: unknown */
+  uint32_t core_macs, clock, launch_ns;
   uint64_t l1, l2, l3;        /* cache sizes in bytes; 0: unknown */
   tg_machine machine;         /* CPU: what its operations cost; read by the cost model and by heuristics only */
   /* can copy from global to LOCAL memory asynchronously, bypassing registers: 4, 8 or 16 bytes per thread, waited for

@@ -4,21 +4,23 @@
  *   ptx_counts [--report] [FILE.txt]      --report: each figure */
 #include <stdlib.h>
 #include "../test.h"
+#include "claims.h"
 #include "launch.h"
 
-enum { SIZES = 8, LINE = 1024 };
+enum { LINE = 1024 };
 
 typedef struct {
   kit_path path;
   tg_job job;
   char *text;
-  tg_binding size[SIZES];
+  tg_binding size[CLAIM_SIZES];
   uint32_t sizes;
   int64_t params[32];
   kit_memory memory;
   tg_object object;
   tg_code_info info;
   ptx_summary sum;
+  uint64_t groups;
   ptx_traffic traffic[PTX_BUFFERS];
   const char *where;
 } run;
@@ -36,6 +38,8 @@ static void compile(void *user) {
 static void add(void *user, const ptx_launch *l) {
   run *r = user;
   ptx_summary s = ptx_summarise(l, 0);
+  uint64_t groups = (uint64_t)l->groups[0] * l->groups[1] * l->groups[2];
+  if (groups > r->groups) r->groups = groups;
   r->sum.all.warps += s.all.warps, r->sum.matrix += s.matrix;
   r->sum.all.wavefronts += s.all.wavefronts, r->sum.all.wavefronts_fewest += s.all.wavefronts_fewest;
   r->sum.all.sectors += s.all.sectors, r->sum.all.sectors_fewest += s.all.sectors_fewest;
@@ -52,6 +56,7 @@ static bool launch(run *r) {
   char message[PTX_MESSAGE];
   tg_job_init(&r->job, NULL);
   r->sum = (ptx_summary){.matrix = 0};
+  r->groups = 0;
   memset(r->traffic, 0, sizeof r->traffic);
   bool ok = tg_protect(&r->job.env, compile, r);
   CHECK(ok, "%s: %s", r->where, r->job.env.message);
@@ -71,10 +76,11 @@ static int buffer_behind(const run *r, const char *name, const char *what) {
   return -1;
 }
 
-static bool figure(const run *r, const char *name, double *v) {
+static bool figure(const void *user, const char *name, double *v) {
+  const run *r = user;
   const ptx_count *c = &r->sum.all;
   const struct { const char *name; uint64_t v; } sums[] = {{"mma", r->sum.matrix}, {"instructions", c->warps}, {"wavefronts", c->wavefronts}, {"fewest wavefronts", c->wavefronts_fewest},
-                                                           {"sectors", c->sectors}, {"fewest sectors", c->sectors_fewest}};
+                                                           {"sectors", c->sectors}, {"fewest sectors", c->sectors_fewest}, {"groups", r->groups}};
   int b;
   for (size_t i = 0; i < sizeof sums / sizeof *sums; i++)
     if (!strcmp(name, sums[i].name)) return *v = (double)sums[i].v, true;
@@ -84,33 +90,6 @@ static bool figure(const run *r, const char *name, double *v) {
   else if ((b = buffer_behind(r, name, "different written ")) >= 0) *v = (double)r->traffic[b].distinct_written;
   else if ((b = buffer_behind(r, name, "elements ")) >= 0) *v = (double)(r->memory.bytes[b] / (size_t)tg_type_bytes(r->memory.type[b]));
   return b >= 0;
-}
-
-/* "A / B at most 2.5" */
-static void claim(const run *r, char *text, bool report) {
-  char *most = strstr(text, " at most "), *over = strstr(text, " / ");
-  double value, by = 1, limit;
-  CHECK(most, "%s: '%s' says no 'at most'", r->where, text);
-  if (!most) return;
-  *most = 0;
-  limit = atof(most + 9);
-  if (over && over < most) *over = 0;
-  else over = NULL;
-  bool known = figure(r, text, &value) && (!over || figure(r, over + 3, &by));
-  CHECK(known, "%s: no figure '%s'%s%s", r->where, text, over ? " or " : "", over ? over + 3 : "");
-  if (!known) return;
-  if (report) printf("%s: %s%s%s: %.3f, at most %g\n", r->where, text, over ? " / " : "", over ? over + 3 : "", value / by, limit);
-  CHECK(by > 0 && value > 0 && value / by <= limit * 1.0001, "%s: %s%s%s is %.3f, at most %g", r->where, text, over ? " / " : "", over ? over + 3 : "", value / by, limit);
-}
-
-static void read_sizes(run *r, const char *text) {
-  static char name[SIZES][32];
-  long long v;
-  int n;
-  for (r->sizes = 0; r->sizes < SIZES && sscanf(text, " %31[A-Za-z0-9_]=%lld%n", name[r->sizes], &v, &n) == 2; text += n) {
-    r->size[r->sizes] = (tg_binding){name[r->sizes], v, v, 1};
-    r->sizes++;
-  }
 }
 
 static void one_line(run *r, char *line, bool report) {
@@ -125,13 +104,8 @@ static void one_line(run *r, char *line, bool report) {
   if (f) fclose(f);
   text[n] = 0;
   r->text = text, r->where = line;
-  read_sizes(r, sizes && sizes < claims ? sizes : "");
-  if (launch(r))
-    for (char *at = claims, *next; at; at = next) {
-      next = strstr(at, ", ");
-      if (next) *next = 0, next += 2;
-      claim(r, at + strspn(at, " "), report);
-    }
+  r->sizes = claims_sizes(sizes && sizes < claims ? sizes : "", r->size);
+  if (launch(r)) claims_check(r->where, claims, report, figure, r);
   tg_job_drop(&r->job);
 }
 

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT
+ * Recognises a product of matrices in a perfect nest, for targets with warps: its operands, how they lie in memory, and
+ * the matrix instruction that takes their types. */
+#include "choose/device_product.h"
+#include "ranges/ranges.h"
+
+static int64_t extent_of(const tg_uop *range) {
+  return tg_extent(range)->op == TG_OP_CONST ? tg_extent(range)->arg : -1;
+}
+
+/* The one dimension in which the load moves with the range, one element at a time. */
+static bool find_dimension(tg_job *j, const tg_uop *load, const tg_uop *range, uint32_t *dimension) {
+  uint32_t found = 0;
+  tg_linear t;
+  for (uint32_t d = 0; d < tg_access_rank(load); d++) {
+    if (!tg_uses(j, load->src[1 + d], range)) continue;
+    *dimension = d;
+    found++;
+    tg_linear_of(j, load->src[1 + d], &t);
+    bool steps = false;
+    for (uint32_t i = 0; i < t.n; i++) steps |= t.atom[i] == range && t.coefficient[i] == 1;
+    if (!steps) return false;
+  }
+  return found == 1;
+}
+
+/* How many elements from a multiple of which on rows begin: what one copy may move. */
+static uint32_t vector_of(tg_job *j, const tg_device_operand *o, tg_type type) {
+  const tg_uop *define = tg_define_of(o->load->src[0]);
+  uint32_t most = TG_UNIT / (uint32_t)tg_type_bytes(type), rank = tg_access_rank(o->load);
+  uint32_t last = o->along_terms ? o->term : o->own;
+  if (last != rank - 1 || define->arg >> 32 & TG_STRIDED) return 1;
+  while (most > 1 && !tg_divides(j, most, define->src[last])) most /= 2;
+  tg_linear t;   /* and where the tiles begin */
+  tg_linear_of(j, o->load->src[1 + last], &t);
+  while (most > 1 && t.constant % most) most /= 2;
+  return most;
+}
+
+bool tg_device_operand_lies(tg_job *j, tg_device_operand *o, const tg_uop *sum, tg_type type) {
+  o->name = tg_buffer_info(j, o->load->src[0])->name;
+  if (!find_dimension(j, o->load, o->loop, &o->own) || !find_dimension(j, o->load, sum, &o->term) || o->own == o->term)
+    return false;
+  o->along_terms = tg_access_motion(j, o->load, sum) == TG_CONTIGUOUS;
+  if (!o->along_terms && tg_access_motion(j, o->load, o->loop) != TG_CONTIGUOUS) return false;
+  o->copy = tg_format(&j->env, "%s.tile", o->name);
+  o->vector = vector_of(j, o, type);
+  return true;
+}
+
+static bool find_operand(tg_device_product *c, const tg_uop *factor, tg_type type, const tg_uop *loop,
+                         tg_device_operand *o) {
+  tg_job *j = c->n->j;
+  while (factor->op == TG_OP_CAST && factor->type == c->reduce->type) factor = factor->src[0];
+  if (factor->op != TG_OP_LOAD || factor->type != type || tg_gate(factor) || !tg_uses(j, factor, loop)) return false;
+  *o = (tg_device_operand){.load = factor, .loop = loop};
+  return tg_buffer_info(j, factor->src[0])->role == TG_ROLE_IN && tg_device_operand_lies(j, o, c->sum, type);
+}
+
+static bool find_operands(tg_device_product *c, const tg_uop *rows, const tg_uop *columns) {
+  tg_job *j = c->n->j;
+  const tg_uop *product = c->reduce->src[0];
+  tg_type a = c->row ? c->row->a_type : product->type, b = c->row ? c->row->b_type : product->type;
+  for (int turned = 0; turned < 2; turned++)
+    if (find_operand(c, product->src[turned], a, rows, &c->a) &&
+        find_operand(c, product->src[!turned], b, columns, &c->b))
+      return c->a.load->src[0] != c->b.load->src[0] && !tg_uses(j, c->a.load, columns) && !tg_uses(j, c->b.load, rows);
+  return false;
+}
+
+/* Products that the instruction rounds as the language does: it must widen its operands. */
+static bool fits(const tg_device_product *c, const tg_matrix_row *r) {
+  const tg_uop *product = c->reduce->src[0];
+  return r->m > 1 && r->c_type == c->reduce->type && tg_type_bits(r->a_type) < tg_type_bits(r->c_type) &&
+         r->form != TG_MATRIX_TILE && product->type == r->c_type && tg_matrix_on(r, c->n->l->target);
+}
+
+/* The instruction that multiplies most at once. */
+static bool find_instruction(tg_device_product *c, const tg_uop *rows, const tg_uop *columns) {
+  tg_device_product best = {.row = NULL};
+  for (uint32_t i = 0; tg_matrix_at(i); i++) {
+    c->row = tg_matrix_at(i);
+    if (!fits(c, c->row) || !find_operands(c, rows, columns)) continue;
+    uint32_t size = c->row->m * c->row->n * c->row->k;
+    if (!best.row || size > (uint32_t)best.row->m * best.row->n * best.row->k) best = *c;
+  }
+  if (best.row) *c = best;
+  else c->row = NULL;
+  return best.row != NULL;
+}
+
+static bool is_loop(const tg_uop *end) { return tg_range_kind(end->src[0]) == TG_LOOP; }
+
+static void see_around(tg_device_product *c, uint32_t depth, const tg_uop *const *chain) {
+  c->around = 1;
+  for (uint32_t k = 0; k < depth; k++) {
+    const tg_uop *r = chain[k]->src[0];
+    if (r != c->a.loop && r != c->b.loop) c->around *= (double)extent_of(r);
+    c->tasks |= !is_loop(chain[k]);
+  }
+}
+
+bool tg_device_product_find(tg_device_product *c, uint32_t depth, const tg_uop *const *chain) {
+  tg_job *j = c->n->j;
+  const tg_uop *inner = depth < 2 ? NULL : chain[depth - 1], *columns = NULL, *value;
+  uint32_t found = 0, count;
+  if (!inner || inner->n != 2 || inner->src[1]->op != TG_OP_STORE || tg_gate(inner->src[1])) return false;
+  c->store = inner->src[1];
+  const tg_uop **order = tg_toposort(j, c->store, &count);
+  for (uint32_t i = 0; i < count; i++)
+    if (order[i]->op == TG_OP_REDUCE) c->reduce = order[i], found++;
+  if (found != 1) return false;
+  tg_reduce_arg a = tg_reduce_info(c->reduce);
+  value = c->reduce->src[0];
+  if (a.generic || a.in_order || a.op != TG_OP_ADD || a.ranges != 1 || value->op != TG_OP_MUL) return false;
+  c->sum = tg_reduce_ranges(c->reduce)[0];
+  if (tg_range_kind(c->sum) != TG_REDUCE && tg_range_kind(c->sum) != TG_LOOP) return false;
+  for (uint32_t k = 0; k < depth; k++) {
+    tg_kind kind = tg_range_kind(chain[k]->src[0]);
+    if ((kind != TG_LOOP && kind != TG_GLOBAL) || tg_loads_below(j, tg_extent(chain[k]->src[0]))) return false;
+  }
+  for (uint32_t k = depth; k-- > 0 && !columns;)
+    if (is_loop(chain[k]) && tg_access_motion(j, c->store, chain[k]->src[0]) == TG_CONTIGUOUS)
+      columns = chain[k]->src[0];
+  for (uint32_t k = depth; k-- > 0 && columns;)
+    if (is_loop(chain[k]) && chain[k]->src[0] != columns &&
+        (find_instruction(c, chain[k]->src[0], columns) || find_operands(c, chain[k]->src[0], columns))) {
+      see_around(c, depth, chain);
+      return true;
+    }
+  return false;
+}

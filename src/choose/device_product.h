@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT
+ * A sum of products of which one operand moves with rows of the output and the other with its columns, as the first
+ * choice for targets with warps sees it: how it is recognised, and the sizes of its tiles. */
+#ifndef TG_CHOOSE_DEVICE_PRODUCT_H
+#define TG_CHOOSE_DEVICE_PRODUCT_H
+#include "choose/device.h"
+#include "target/matrix.h"
+
+/* UNIT: bytes of the widest copy; LINE: bytes of one wavefront of LOCAL memory; SIDE: threads along rows and along
+ * columns of a group that multiplies and adds without a matrix instruction */
+enum { TG_UNIT = 16, TG_LINE = 128, TG_SIDE = 16 };
+
+/* One operand: its load, the loop that it moves with, and how it lies in memory. */
+typedef struct tg_device_operand {
+  const tg_uop *load, *loop;
+  uint32_t own, term;              /* dimensions */
+  bool along_terms;                /* contiguous along the sum; else along its own loop */
+  const char *name, *copy;
+  uint32_t vector;                 /* elements that one copy moves */
+} tg_device_operand;
+
+typedef struct tg_device_product {
+  tg_nest *n;
+  const tg_matrix_row *row;        /* the instruction; NULL: multiplications and additions */
+  const tg_uop *store, *reduce, *sum;
+  tg_device_operand a, b;         /* rows, columns */
+  double around;                   /* iterations of the other loops, of which each has a product of its own */
+  bool tasks;                      /* one of these is global already */
+  /* sizes: of a warp's tile, or of a thread's without an instruction; terms: of a block; parts: of the sum, each for a
+   * group of its own, that cost least */
+  uint32_t warp_rows, warp_columns, warps_down, warps_across, terms, stages, parts;
+} tg_device_product;
+
+/* How the operand, of which load and loop are given, lies along the terms; false: unfitly. */
+bool tg_device_operand_lies(tg_job *j, tg_device_operand *o, const tg_uop *sum, tg_type type);
+/* Is the perfect nest one? chain: its ENDs, outermost first. */
+bool tg_device_product_find(tg_device_product *c, uint32_t depth, const tg_uop *const *chain);
+/* Chooses the sizes with which it costs least: by the instruction, or by multiplications and additions of threads.
+ * False: there is no instruction (or there is one), there is no room, or it is not worth it. */
+bool tg_device_product_tiles(tg_device_product *c);
+bool tg_device_product_elements(tg_device_product *c);
+#endif

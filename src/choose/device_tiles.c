@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT
+ * Sizes of a product's tiles on a target with warps, and the parts of its sum, by what the target's row says:
+ * registers, LOCAL memory, how fast a core multiplies, reads LOCAL memory and is given data from outside, and what a
+ * launch costs. */
+#include "choose/device_product.h"
+
+static int64_t extent_of(const tg_uop *range) {
+  return tg_extent(range)->op == TG_OP_CONST ? tg_extent(range)->arg : -1;
+}
+
+enum {
+  TYPICAL = 4096,            /* what a size that is not known counts as */
+  MOST_GROUPS_A_CORE = 8,    /* beyond as many, further parts of a sum give idle cores nothing */
+  THREAD_TERMS = 32          /* of a block, where threads multiply and add */
+};
+
+#define STEP 0.05   /* by which a further part must be better: less is within what the model tells apart */
+
+static int64_t blocks(int64_t extent, int64_t size) { return (extent + size - 1) / size; }
+
+/* Cycles of a core for one block of terms of a group's tile, where nothing else holds it up. */
+static double block_cycles(const tg_device_product *c) {
+  const tg_target *t = c->n->l->target;
+  double bytes = (double)tg_type_bytes(c->row->a_type), warps = c->warps_down * c->warps_across;
+  double rows = c->warp_rows * c->warps_down, columns = c->warp_columns * c->warps_across, terms = c->terms;
+  double macs = rows * columns * terms / t->matrix_macs;
+  double fragments = warps * (c->warp_rows + c->warp_columns) * terms * bytes;
+  double copies = (rows + columns) * terms * bytes;
+  double local = (fragments + copies) / TG_LINE, outside = copies / t->core_bytes;
+  double most = macs > local ? macs : local;
+  most = most > outside ? most : outside;
+  return most + (macs + local + outside) / 16;   /* what overlaps is felt too: at the ends, and where both meet */
+}
+
+/* Cycles for parts of the sum that a second launch adds: the launch, and the parts written and read by all cores. */
+static double cycles_to_add(const tg_device_product *c, double results, uint32_t parts) {
+  const tg_target *t = c->n->l->target;
+  double bytes = 2 * results * parts * (double)tg_type_bytes(c->reduce->type);
+  return tg_device_launch_cycles(t) + bytes / ((double)t->core_bytes * t->threads);
+}
+
+static double waves_of(const tg_target *t, double groups) {
+  double waves = groups < t->threads ? 1 : groups / t->threads;
+  return waves < 8 ? (double)(int64_t)(waves + 0.999) : waves;   /* the last one may leave cores idle */
+}
+
+/* May the sum be taken in parts? Their memory needs sizes that are known. */
+static bool may_part(const tg_device_product *c, int64_t m, int64_t n, int64_t terms) {
+  tg_kind kind = tg_range_kind(c->sum);
+  return m > 0 && n > 0 && terms > 0 && terms % c->terms == 0 && c->around > 0 && !c->tasks &&
+         (double)m * (double)n * c->around < 1 << 24 && (kind == TG_REDUCE || kind == TG_LOOP);
+}
+
+/* Cycles for all groups of rows x columns results, of which a block of terms takes each `block` cycles, as many at a
+ * time as there are cores; and the number of parts of the sum with which that is least. A group waits for the blocks
+ * that fill its ring. */
+static double cost_of(tg_device_product *c, int64_t rows, int64_t columns, double block) {
+  const tg_target *t = c->n->l->target;
+  int64_t m = extent_of(c->a.loop), n = extent_of(c->b.loop), terms = extent_of(c->sum);
+  double around = c->around > 0 ? c->around : 1, filling = t->async_copy ? c->stages - 1 : 0;
+  double groups = (double)blocks(m < 0 ? TYPICAL : m, rows) * (double)blocks(n < 0 ? TYPICAL : n, columns) * around;
+  int64_t all = blocks(terms < 0 ? TYPICAL : terms, c->terms);
+  double least = waves_of(t, groups) * ((double)all + filling) * block;
+  c->parts = 1;
+  if (!may_part(c, m, n, terms)) return least;
+  for (uint32_t p = 2; 2 * p <= all && p * groups <= MOST_GROUPS_A_CORE * t->threads; p++) {
+    if (all % p) continue;
+    double cost = waves_of(t, groups * p) * ((double)(all / p) + filling) * block +
+                  cycles_to_add(c, (double)m * (double)n * around, p);
+    if (cost * (1 + STEP) >= least) continue;
+    least = cost;
+    c->parts = p;
+  }
+  return least;
+}
+
+/* Can lanes read the instruction's operands in wide loads? */
+static bool may_load_wide(const tg_device_product *c) {
+  return c->n->l->target->loads_matrices || (c->a.along_terms && c->b.along_terms);
+}
+
+/* Half of a core's registers and half of its LOCAL memory, so that a second group computes while one waits at its
+ * barrier. */
+static bool has_room(tg_device_product *c) {
+  const tg_target *t = c->n->l->target;
+  uint32_t bytes = (uint32_t)tg_type_bytes(c->row->a_type), warps = c->warps_down * c->warps_across;
+  uint32_t rows = c->warp_rows * c->warps_down, columns = c->warp_columns * c->warps_across;
+  uint32_t sums = c->warp_rows * c->warp_columns / t->lanes,
+           fragments = (c->warp_rows + c->warp_columns) * c->row->k * bytes / 4 / t->lanes;
+  uint32_t registers = sums + fragments + (t->vector_registers + 1) / 4;   /* addresses, and loads under way */
+  uint64_t stage = (uint64_t)(rows + columns) * c->terms * bytes;
+  if (registers > t->vector_registers || registers * warps * t->lanes > t->core_registers / 2) return false;
+  if (warps * t->lanes > t->max_threads) return false;
+  for (c->stages = 4; c->stages > 2 && c->stages * stage > t->local_bytes / 2; c->stages--) {}
+  return c->stages * stage <= t->local_bytes / 2;
+}
+
+bool tg_device_product_tiles(tg_device_product *c) {
+  const uint32_t m = c->row->m, n = c->row->n, bytes = (uint32_t)tg_type_bytes(c->row->a_type);
+  tg_device_product best;
+  double least = 0;
+  if (!c->row || !c->n->l->target->matrix_macs) return false;
+  c->terms = 64 / bytes;   /* two sectors of memory, and four units of LOCAL memory */
+  if (c->terms < 2u * c->row->k && bytes > 1) c->terms = 2u * c->row->k;
+  for (c->warp_rows = m; c->warp_rows <= 128; c->warp_rows *= 2)
+    for (c->warp_columns = n; c->warp_columns <= 128; c->warp_columns *= 2)
+      for (c->warps_down = 1; c->warps_down <= 4; c->warps_down *= 2)
+        for (c->warps_across = 1; c->warps_across <= 4; c->warps_across *= 2) {
+          if (c->warps_down * c->warps_across < 4 || !has_room(c)) continue;
+          double cost = cost_of(c, c->warp_rows * c->warps_down, c->warp_columns * c->warps_across, block_cycles(c));
+          if (least > 0 && cost >= least * 0.999) continue;
+          least = cost;
+          best = *c;
+        }
+  if (least > 0) *c = best;
+  int64_t terms = extent_of(c->sum);
+  return least > 0 && may_load_wide(c) && (terms < 0 || blocks(terms, c->terms) > 1);
+}
+
+/* The same without an instruction, for 16 x 16 threads of e x e elements: each term takes a thread e * e
+ * multiplications and 2 e elements of LOCAL memory, which come four at a time. */
+static double thread_block_cycles(const tg_device_product *c, uint32_t e) {
+  const tg_target *t = c->n->l->target;
+  double side = TG_SIDE * e, bytes = (double)tg_type_bytes(c->reduce->type);
+  double macs = side * side * c->terms / t->core_macs, outside = 2 * side * c->terms * bytes / t->core_bytes;
+  double issued = macs * (1 + 0.5 / e);
+  return (issued > outside ? issued : outside) + (issued + outside) / 16;
+}
+
+/* Elements of a thread along rows and along columns: 8, or 4 where tiles of 8 leave cores without work. */
+bool tg_device_product_elements(tg_device_product *c) {
+  const tg_target *t = c->n->l->target;
+  uint32_t bytes = (uint32_t)tg_type_bytes(c->reduce->type), threads = TG_SIDE * TG_SIDE, best = 0;
+  int64_t terms = extent_of(c->sum);
+  double least = 0;
+  uint32_t parts = 1, block = 0;
+  if (c->row || (terms >= 0 && terms < 2 * THREAD_TERMS) || extent_of(c->a.loop) == 1 || !t->core_macs) return false;
+  c->stages = t->async_copy ? 2 : 1;
+  if (threads > t->max_threads || threads % t->lanes) return false;
+  for (uint32_t e = 8; e >= 4; e /= 2) {
+    uint32_t registers = (e * e + 4 * e) * bytes / 4 + 32;   /* sums, two terms of each operand, addresses */
+    if (registers * threads > t->core_registers / 2) continue;
+    uint64_t term = (uint64_t)2 * (TG_SIDE * e + 4) * bytes * c->stages;   /* of LOCAL memory; two groups have room */
+    for (c->terms = THREAD_TERMS; c->terms > THREAD_TERMS / 2 && 2 * term * c->terms > t->local_bytes; c->terms /= 2) {}
+    if (2 * term * c->terms > t->local_bytes) continue;
+    double cost = cost_of(c, TG_SIDE * e, TG_SIDE * e, thread_block_cycles(c, e));
+    if (best && cost >= least) continue;
+    least = cost;
+    best = e;
+    block = c->terms;
+    parts = c->parts;
+  }
+  c->warp_rows = c->warp_columns = best;
+  c->terms = block;
+  c->parts = parts;
+  return best != 0;
+}
