@@ -167,7 +167,7 @@ static void older(void) {
 /* In a program, what lies in place is read, and a result is not. */
 static void programs(void) {
   tg_program *p = NULL;
-  void *t, *u;
+  void *t = NULL, *u = NULL;
   tg_nn *apart = plan(&(tg_nn_desc){.op = TG_NN_SOFTMAX, .rows = {2, 0}, .columns = {4, 0}}),
         *placed = plan(&(tg_nn_desc){.op = TG_NN_SOFTMAX, .rows = {2, 0}, .columns = {4, 0}, .flags = TG_NN_IN_PLACE});
   static const tg_exec mine = {0};
