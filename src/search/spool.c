@@ -88,17 +88,21 @@ static bool make_lease(tg_spool *s, const char *file) {
   return true;
 }
 
-/* A lease that nobody has renewed is taken away: by renaming it, which only one process can. */
+/* A lease that nobody has renewed is taken away: by renaming it, which only one process can. What was renamed may be
+ * the lease that another process has got in its place since: that one is put back. */
 static bool take_over(tg_spool *s, const char *file) {
-  struct stat st;
+  struct stat st, taken;
   char away[NAME + 100];
   if (fstatat(s->folder, file, &st, 0)) return false;   /* given back */
   double age = time_there(s) - ((double)st.st_mtim.tv_sec + 1e-9 * (double)st.st_mtim.tv_nsec);
   if (age < s->lease) return false;
   snprintf(away, sizeof away, "%s.%s", file, s->own);
   if (renameat(s->folder, file, s->folder, away)) return false;
+  bool same = !fstatat(s->folder, away, &taken, 0) && taken.st_ino == st.st_ino &&
+              taken.st_mtim.tv_sec == st.st_mtim.tv_sec && taken.st_mtim.tv_nsec == st.st_mtim.tv_nsec;
+  if (!same) (void)!linkat(s->folder, away, s->folder, file, 0);
   unlinkat(s->folder, away, 0);
-  return make_lease(s, file);
+  return same && make_lease(s, file);
 }
 
 static bool get_lease(tg_spool *s, uint64_t name) {
