@@ -613,8 +613,10 @@ static void strips(void) {
       CHECK(q.m.lo >= 1 && q.n.lo >= 1 && q.m.lo == q.m.hi && q.n.lo == q.n.hi && (s.rows ? q.n.lo == n : q.m.lo == m), "%lld x %lld, strip %u", (long long)m, (long long)n, k);
     }
     CHECK(s.n == 1 || all == (s.rows ? m : n), "%lld x %lld: strips of %lld in all", (long long)m, (long long)n, (long long)all);
-    CHECK(s.n == 1 || m * n > 17, "%lld x %lld in strips", (long long)m, (long long)n);
     many += s.n > 1;
+    p.k = (tg_kit_dim){10, 10};   /* at most 170 multiply-adds take less than waking a thread */
+    s = tg_gemm_choose_strips(&p, &row[(i + i / rows) % rows], 2 + i % 3, open_rows);
+    CHECK(s.n == 1 || m * n > 17, "%lld x %lld x 10 in strips", (long long)m, (long long)n);
   }
   CHECK(many > 250, "%d of 576 in strips", many);
 }
