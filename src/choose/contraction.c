@@ -40,8 +40,9 @@ static uint32_t some_rows(uint32_t rows, uint32_t vectors) {
 
 /* Rows of the single vectors that are left of the columns. */
 static uint32_t rows_of_rest(const tg_nest *n, const roles *r, bool rows_conflict) {
-  uint32_t rows = n->registers - 4 < 12 ? n->registers - 4 : 12, ways = (uint32_t)n->l->target->machine.l1_ways;
-  if (rows_conflict && rows > ways) rows = ways;
+  uint32_t rows = n->registers > 16 ? 12 : n->registers > 5 ? n->registers - 4 : 1;
+  uint32_t ways = (uint32_t)n->l->target->machine.l1_ways;
+  if (rows_conflict && rows > ways) rows = ways ? ways : 1;
   return r->row->extent > 0 && rows > r->row->extent ? (uint32_t)r->row->extent : rows;
 }
 
