@@ -124,7 +124,7 @@ static void search(tg_context *context, tg_device *device, const char *name, con
   tg_tune_result *r = NULL;
   bool wins = want == TG_TUNE_RIGHT;
   snprintf(text, sizeof text, beside, kernel);
-  tg_tune_options o = {.seconds = 600, .candidates = 1, .worker = worker, .with_text = text, .with_file = "beside.tg"};
+  tg_tune_options o = {.seconds = 600, .candidates = 3, .worker = worker, .with_text = text, .with_file = "beside.tg"};
   FINE(tg_gemm_tune(context, &d, 0, 0, 0, &o, &r));
   if (!r) return;
   CHECK(!r->in_process && r->timed >= 1, "%s: %u timed", name, r->timed);
