@@ -8,66 +8,34 @@
 #include <math.h>
 #include <stdio.h>
 #include "choose/heuristic.h"
-#include "search/search.h"
-#include "search/spool.h"
+#include "search/tune.h"
 
-enum { BEAM = 16, BATCH = 6, FRONT = 48, POOL = 4096, CHECKS_LIMIT = 60, TOO_SLOW = 3, FIRST_QUADS = 16 };
-/* margin, even: ln of ratios of times. worth: if a run takes this many seconds, saving one run pays;
- * lasting: if a run takes this many, a slow candidate takes as long as several good ones */
-static const double margin = 0.01, even = 0.005, worth = 5e-3, lasting = 0.1;
+enum { BATCH = 6, FRONT = 48, POOL = 4096, CHECKS_LIMIT = 60, TOO_SLOW = 3, FIRST_QUADS = 16 };
+/* worth: if a run takes this many seconds, saving one run pays; lasting: if a run takes this many, a slow candidate
+ * takes as long as several good ones */
+static const double worth = 5e-3, lasting = 0.1;
 
-typedef struct {
-  tg_env *env;
-  const tg_search_options *o;
-  tg_search_result *r;
-  tg_crew *crew;
-  tg_journal *journal;
-  tg_spool *spool;                       /* NULL: this search is alone */
-  tg_points space;
-  TG_VEC(tg_point *) points;             /* all that were made; index: tg_point.number */
-  TG_VEC(tg_point *) pool;               /* lowered, not built yet */
-  TG_VEC(uint64_t) seen;                 /* ids of points */
-  TG_VEC(uint64_t) lowered;              /* hashes of lowered programs */
-  tg_point *beam[BEAM], *incumbent, *first;
-  uint32_t beam_n, beam_most, draws;
-  tg_point *widened;                     /* the incumbent whose neighbours were made last */
-  /* error of the cost model, ln(seconds / estimated seconds). model_off: of the default. off, by sketch: what exceeds
-   * model_off, summed over the timed_of points of the sketch that were timed */
-  double model_off, *off;
-  uint32_t *timed_of;
-  uint64_t random;
-  double start, until, build_limit, time_limit;
-  bool known_limits;                     /* they derive from what the default took: before, the budget bounds them */
-  double compare_wall;                   /* wall seconds that timing the default took */
-  /* slowest: seconds above which a run counts as hung. build_seconds: the default's shortest run while it was checked;
-   * 0 if that was short */
-  double slowest, build_seconds;
-  const tg_point *whole;                 /* the winner for the whole problem, if a part was timed */
-  /* failed: why the last point that looked faster than the default was rejected. refused: the same, if it was the
-   * checks of its kind that rejected it */
-  const char *failed, *refused;
-  bool interrupted;
-} search;
-
-static uint64_t draw(search *s) {
+static uint64_t draw(tg_search *s) {
   s->random = s->random * 6364136223846793005u + 1442695040888963407u;
   return s->random ^ s->random >> 29;
 }
 
 /* Was some point timed faster than the default? If not, no time is reserved for a decision between them. */
-static bool promising(const search *s) { return s->beam_n && s->beam[0] != s->first && s->beam[0]->score < -margin; }
+static bool promising(const tg_search *s) {
+  return s->beam_n && s->beam[0] != s->first && s->beam[0]->score < -tg_search_margin;
+}
 
-static bool stop(void *user) {
-  search *s = user;
+bool tg_search_stop(void *user) {
+  tg_search *s = user;
   if (s->spool) tg_spool_renew(s->spool);
   if (s->o->stop && s->o->stop(s->o->user)) s->interrupted = true;
   double now = s->until > 0 ? tg_now() : 0;
   return s->interrupted || (s->until > 0 && now > s->until && (promising(s) || now > s->start + s->o->seconds));
 }
 
-static bool over(search *s) { return stop(s) || (s->o->candidates && s->r->timed >= s->o->candidates); }
+static bool over(tg_search *s) { return tg_search_stop(s) || (s->o->candidates && s->r->timed >= s->o->candidates); }
 
-static const char *knobs_text(search *s, const tg_point *p) {
+const char *tg_search_knobs(tg_search *s, const tg_point *p) {
   const tg_sketch *k = &s->space.sketch[p->sketch];
   tg_str t = tg_str_new(s->env);
   tg_str_puts(&t, k->name);
@@ -75,70 +43,13 @@ static const char *knobs_text(search *s, const tg_point *p) {
   return t.data;
 }
 
-static void tell(search *s, int what, const tg_point *p) {
+void tg_search_tell(tg_search *s, int what, const tg_point *p) {
   if (!s->o->progress) return;
   s->r->elapsed = tg_now() - s->start;
   s->r->restarts = tg_crew_restarts(s->crew);
   tg_search_event e = {
-      .what = what, .point = p, .knobs = p ? knobs_text(s, p) : NULL, .so_far = s->r, .elapsed = s->r->elapsed};
+      .what = what, .point = p, .knobs = p ? tg_search_knobs(s, p) : NULL, .so_far = s->r, .elapsed = s->r->elapsed};
   s->o->progress(s->o->user, &e);
-}
-
-/* ---- tasks: answered by the journal or by others with the same spool if they can, else by the crew ---- */
-
-static tg_trial trial_of(const tg_point *p) { return (tg_trial){p->text, p->words, p->given}; }
-
-typedef struct { search *s; uint32_t parallel; } doing;
-
-static void do_tasks(void *user, tg_task *tasks, uint32_t n) {
-  doing *d = user;
-  tg_crew_run(d->s->crew, tasks, n, d->parallel);
-}
-
-static bool stops(void *user) { return stop(((doing *)user)->s); }
-
-/* Tasks of points by the spool. A point is timed by the process that has built it, if that one is free, since it has
- * its code. */
-static void share(search *s, tg_task *tasks, tg_point *const *points, const uint32_t *which, uint32_t n,
-                  uint32_t parallel, uint64_t against) {
-  enum { TOGETHER = 8 /* points that are lowered, which takes milliseconds */ };
-  uint64_t *name = tg_new(s->env, uint64_t, n);
-  bool *first = tg_new(s->env, bool, n), *here = tg_new(s->env, bool, n), lowers = tasks[0].kind == TG_TASK_LOWER;
-  uint32_t workers = !s->o->worker ? 1 : s->o->workers ? s->o->workers : 2,
-           most = parallel < workers ? parallel : workers;
-  doing d = {s, parallel};
-  for (uint32_t i = 0; i < n; i++) {
-    name[i] = tg_mix(tg_mix(tasks[i].kind + 1, points[which[i]]->id), against);
-    first[i] = points[which[i]]->here;
-  }
-  s->r->reused += tg_spool_run(s->spool, &(tg_spool_share){.tasks = tasks, .name = name, .n = n, .first = first,
-                                                           .here = here, .together = lowers ? TOGETHER : 1,
-                                                           .parallel = lowers ? TOGETHER * most : most,
-                                                           .work = do_tasks, .stop = stops, .user = &d});
-  for (uint32_t i = 0; i < n; i++) points[which[i]]->here |= here[i] && tasks[i].kind == TG_TASK_BUILD;
-}
-
-static void ask(search *s, tg_task *tasks, tg_point *const *points, uint32_t n, uint32_t parallel,
-                const tg_point *against) {
-  tg_task *open = tg_new(s->env, tg_task, n ? n : 1);
-  uint32_t *which = tg_new(s->env, uint32_t, n ? n : 1), m = 0;
-  uint64_t other = against ? tg_mix(against->id, tasks[0].quads) : 0;
-  for (uint32_t i = 0; i < n; i++)
-    if (!tg_journal_find(s->journal, tasks[i].kind, points[i]->id, other, &tasks[i]))
-      which[m] = i, open[m++] = tasks[i];
-  if (s->spool && m) share(s, open, points, which, m, parallel, other);
-  else tg_crew_run(s->crew, open, m, parallel);
-  for (uint32_t i = 0; i < m; i++) {
-    tasks[which[i]] = open[i];
-    tg_journal_put(s->journal, &open[i], points[which[i]], other, knobs_text(s, points[which[i]]));
-  }
-}
-
-static void settle(search *s, tg_point *p, const tg_task *t) {
-  tg_assert(s->env, t->outcome < TG_TRIAL__COUNT);
-  p->outcome = t->outcome;
-  p->message = t->message;
-  s->r->outcome[p->outcome]++;
 }
 
 /* ---- lowering ---- */
@@ -151,23 +62,23 @@ static bool known(const uint64_t *list, uint32_t n, uint64_t x) {
 
 /* ln of the estimated seconds of a point: the model's estimate, corrected by the model's mean error on the point's
  * sketch. The correction's weight grows with the number of points that were timed. */
-static double guess(const search *s, const tg_point *p) {
+static double guess(const tg_search *s, const tg_point *p) {
   const double doubt = 2;
   return log(fmax(p->cost.seconds, 1e-12)) + s->off[p->sketch] / (s->timed_of[p->sketch] + doubt);
 }
 
-static bool cheaper(const search *s, const tg_point *a, const tg_point *b) {
+static bool cheaper(const tg_search *s, const tg_point *a, const tg_point *b) {
   double x = guess(s, a), y = guess(s, b);
   return x != y ? x < y : a->number < b->number;
 }
 
 /* Lowers the points. Those that are legal and lower to a new program go to the pool. */
-static void lower(search *s, tg_point **points, uint32_t n) {
+static void lower(tg_search *s, tg_point **points, uint32_t n) {
   tg_task *tasks = tg_new(s->env, tg_task, n ? n : 1);
   for (uint32_t i = 0; i < n; i++)
     tasks[i] = (tg_task){
-        .kind = TG_TASK_LOWER, .trial = trial_of(points[i]), .limit = s->build_limit, .work = s->known_limits};
-  ask(s, tasks, points, n, UINT32_MAX, NULL);
+        .kind = TG_TASK_LOWER, .trial = tg_search_trial(points[i]), .limit = s->build_limit, .work = s->known_limits};
+  tg_search_ask(s, tasks, points, n, UINT32_MAX, NULL);
   for (uint32_t i = 0; i < n; i++) {
     tg_point *p = points[i];
     if (tasks[i].outcome == TG_TRIAL_OK && known(s->lowered.data, s->lowered.n, tasks[i].hash))
@@ -176,7 +87,7 @@ static void lower(search *s, tg_point **points, uint32_t n) {
     p->cost = tasks[i].cost;
     p->used = tasks[i].words && *tasks[i].words ? tasks[i].words : NULL;
     p->decisions = tasks[i].decisions && *tasks[i].decisions ? tasks[i].decisions : NULL;
-    if (tasks[i].outcome != TG_TRIAL_OK) settle(s, p, &tasks[i]);
+    if (tasks[i].outcome != TG_TRIAL_OK) tg_search_settle(s, p, &tasks[i]);
     else {
       if (p->given) p->words = p->used;   /* now the words say all: given is no longer needed */
       s->r->lowered++;
@@ -184,12 +95,12 @@ static void lower(search *s, tg_point **points, uint32_t n) {
       tg_push(s->env, &s->pool, p);
     }
   }
-  tell(s, TG_EVENT_LOWERED, NULL);
+  tg_search_tell(s, TG_EVENT_LOWERED, NULL);
 }
 
 /* ---- new points ---- */
 
-static void propose(search *s, uint32_t sketch, const int64_t *knob, const char *words, const char *given,
+static void propose(tg_search *s, uint32_t sketch, const int64_t *knob, const char *words, const char *given,
                     tg_point **out, uint32_t *n) {
   tg_point *p = tg_new(s->env, tg_point, 1);
   bool legal = tg_space_point(&s->space, sketch, knob, words, given, p);
@@ -203,7 +114,7 @@ static void propose(search *s, uint32_t sketch, const int64_t *knob, const char 
 }
 
 /* The point with one knob changed, for each knob and each other value of it. */
-static void move_knobs(search *s, const tg_point *p, tg_point **out, uint32_t *n) {
+static void move_knobs(tg_search *s, const tg_point *p, tg_point **out, uint32_t *n) {
   const tg_sketch *k = &s->space.sketch[p->sketch];
   uint64_t from = draw(s);
   for (uint32_t a = 0; a < k->knobs; a++) {
@@ -219,7 +130,7 @@ static void move_knobs(search *s, const tg_point *p, tg_point **out, uint32_t *n
 }
 
 /* The point with one decision of the heuristic changed, for each alternative, starting at a random one. */
-static void move_decisions(search *s, const tg_point *p, tg_point **out, uint32_t *n) {
+static void move_decisions(tg_search *s, const tg_point *p, tg_point **out, uint32_t *n) {
   uint32_t count = 0;
   while (p->decisions && tg_decisions_move(s->env, p->decisions, p->given, count)) count++;
   uint64_t from = draw(s);
@@ -229,7 +140,7 @@ static void move_decisions(search *s, const tg_point *p, tg_point **out, uint32_
             out, n);
 }
 
-static void move_words(search *s, const tg_point *p, uint32_t draws, tg_point **out, uint32_t *n) {
+static void move_words(tg_search *s, const tg_point *p, uint32_t draws, tg_point **out, uint32_t *n) {
   for (uint32_t i = 0; i < draws && *n < FRONT && p->used; i++) {
     const char *words = tg_words_mutate(s->env, p->used, draw(s));
     if (words) propose(s, p->sketch, p->knob, words, NULL, out, n);
@@ -238,7 +149,7 @@ static void move_words(search *s, const tg_point *p, uint32_t draws, tg_point **
 
 /* Lowers random points of all sketches, for the model to pick from. Takes at most a tenth of a budget in seconds; no
  * more than EACH points for each candidate that may be timed. */
-static void explore(search *s) {
+static void explore(tg_search *s) {
   enum { POINTS = 1200, EACH = 40 };
   uint32_t most = s->o->candidates && s->o->candidates < POINTS / EACH ? EACH * s->o->candidates : POINTS;
   double until = s->o->seconds > 0 ? tg_now() + 0.1 * s->o->seconds : INFINITY;
@@ -259,7 +170,7 @@ static void explore(search *s) {
 }
 
 /* Makes neighbours of the points of the beam, from the best on; false: there are no new ones. */
-static bool widen(search *s) {
+static bool widen(tg_search *s) {
   tg_point *front[FRONT];
   uint32_t n = 0;
   for (uint32_t b = 0; b < s->beam_n && n < FRONT / 2; b++) move_knobs(s, s->beam[b], front, &n);
@@ -274,7 +185,7 @@ static bool widen(search *s) {
 /* ---- building ---- */
 
 /* A random point of the pool; where a run takes long, not one that the model estimates too slow to be timed. */
-static uint32_t any_of_pool(search *s) {
+static uint32_t any_of_pool(tg_search *s) {
   uint32_t at = (uint32_t)(draw(s) % s->pool.n);
   for (uint32_t i = 0; s->r->default_seconds >= lasting && i < s->pool.n; i++) {
     if (s->pool.data[at]->cost.seconds <= TOO_SLOW * s->first->cost.seconds) break;
@@ -284,7 +195,7 @@ static uint32_t any_of_pool(search *s) {
 }
 
 /* Takes from the pool the points that the model estimates cheapest, and a random one. */
-static uint32_t take_batch(search *s, tg_point **batch) {
+static uint32_t take_batch(tg_search *s, tg_point **batch) {
   uint32_t n = 0, most = BATCH;
   if (s->o->candidates && s->o->candidates - s->r->timed < most) most = s->o->candidates - s->r->timed;
   while (n < most && s->pool.n) {
@@ -299,66 +210,66 @@ static uint32_t take_batch(search *s, tg_point **batch) {
   return n;
 }
 
-static void build(search *s, tg_point *const *batch, uint32_t n) {
+static void build(tg_search *s, tg_point *const *batch, uint32_t n) {
   tg_task tasks[BATCH] = {{0}};
   for (uint32_t i = 0; i < n; i++)
     tasks[i] = (tg_task){.kind = TG_TASK_BUILD,
-                         .trial = trial_of(batch[i]),
+                         .trial = tg_search_trial(batch[i]),
                          .limit = s->build_limit,
                          .work = s->known_limits,
                          .give_up = TOO_SLOW * s->build_seconds};
-  ask(s, tasks, batch, n, UINT32_MAX, NULL);
+  tg_search_ask(s, tasks, batch, n, UINT32_MAX, NULL);
   for (uint32_t i = 0; i < n; i++) {
     batch[i]->built = tasks[i].outcome == TG_TRIAL_OK;
     batch[i]->seconds = tasks[i].seconds;
     s->r->built += tasks[i].outcome != TG_TRIAL_SKIPPED;
     if (batch[i]->built) batch[i]->outcome = TG_TRIAL_OK;
-    else settle(s, batch[i], &tasks[i]);
-    if (tasks[i].outcome != TG_TRIAL_SKIPPED) tell(s, TG_EVENT_BUILT, batch[i]);
+    else tg_search_settle(s, batch[i], &tasks[i]);
+    if (tasks[i].outcome != TG_TRIAL_SKIPPED) tg_search_tell(s, TG_EVENT_BUILT, batch[i]);
   }
 }
 
 /* ---- timing ---- */
 
-static double patience(const search *s) { return s->o->patience > 0 ? s->o->patience : 3; }
+static double patience(const tg_search *s) { return s->o->patience > 0 ? s->o->patience : 3; }
 
 /* Seconds of sampling for one comparison: short, so that many candidates are timed; four times as much for comparisons
  * that decide the search. */
-static double spend(const search *s, uint32_t quads) {
+double tg_search_spend(const tg_search *s, uint32_t quads) {
   const double each = s->o->seconds > 0 ? fmin(0.75, s->o->seconds / 240) : 0.75;
   return quads > 16 ? 4 * each : each;
 }
 
 /* Seconds until a timing task is killed: enough for a candidate ten times slower than the default, and for preparing
  * both. */
-static double time_limit(const search *s, double seconds) {
-  return patience(s) + 2 * spend(s, TG_QUADS) + 10 * 16 * seconds;
+static double time_limit(const tg_search *s, double seconds) {
+  return patience(s) + 2 * tg_search_spend(s, TG_QUADS) + 10 * 16 * seconds;
 }
 
-static tg_task timing_of(const search *s, const tg_point *p, const tg_point *against, uint32_t quads) {
+static tg_task timing_of(const tg_search *s, const tg_point *p, const tg_point *against, uint32_t quads) {
   return (tg_task){.kind = TG_TASK_TIME,
-                   .trial = trial_of(p),
-                   .against = trial_of(against),
+                   .trial = tg_search_trial(p),
+                   .against = tg_search_trial(against),
                    .quads = quads,
-                   .spend = spend(s, quads),
+                   .spend = tg_search_spend(s, quads),
                    .limit = s->time_limit,
                    .work = s->known_limits};
 }
 
-static tg_verdict_of_times compare(search *s, tg_point *p, const tg_point *against, uint32_t quads, tg_task *t) {
+tg_verdict_of_times tg_search_compare(tg_search *s, tg_point *p, const tg_point *against, uint32_t quads, tg_task *t) {
   *t = timing_of(s, p, against, quads);
-  ask(s, t, &p, 1, 1, against);
+  tg_search_ask(s, t, &p, 1, 1, against);
   s->r->dropped += t->dropped;
   if (t->outcome == TG_TRIAL_OK && s->r->floor > 0 && fmin(t->seconds, t->against_seconds) < s->r->floor) {
     t->outcome = TG_TRIAL_UNBELIEVABLE;
     t->message = tg_format(s->env, "%.3g s is less than the machine can do: %.3g s", t->seconds, s->r->floor);
   }
-  tg_verdict_of_times v = tg_decide(t->gain, t->n, margin);
+  tg_verdict_of_times v = tg_decide(t->gain, t->n, tg_search_margin);
   p->low = v.low, p->high = v.high;
   return v;
 }
 
-static void join_beam(search *s, tg_point *p) {
+static void join_beam(tg_search *s, tg_point *p) {
   uint32_t at = s->beam_n;
   while (at && p->score < s->beam[at - 1]->score) at--;
   if (at == s->beam_most) return;
@@ -369,36 +280,36 @@ static void join_beam(search *s, tg_point *p) {
 
 /* Does the point pass the checks of its kind? Called only for points that would win: the checks can take longer than
  * the rest of the search. */
-static bool passes(search *s, tg_point *p) {
+bool tg_search_passes(tg_search *s, tg_point *p) {
   if (!s->o->checks || p->passed) return true;
   /* words alone, without given: the form in which a winner is stored */
   tg_task t = {.kind = TG_TASK_CHECKS,
                .trial = {p->text, p->used ? p->used : p->words, NULL},
                .limit = CHECKS_LIMIT,
                .work = true};
-  ask(s, &t, &p, 1, 1, NULL);
+  tg_search_ask(s, &t, &p, 1, 1, NULL);
   p->passed = t.outcome == TG_TRIAL_OK;
   if (p->passed || t.outcome == TG_TRIAL_SKIPPED) return p->passed;
-  settle(s, p, &t);
+  tg_search_settle(s, p, &t);
   s->failed = s->refused = tg_format(s->env, "%s: %s", tg_outcome_name(t.outcome), t.message ? t.message : "");
   return false;
 }
 
 /* against: the incumbent, or the one before it, if the point was timed when that still was the incumbent. */
-static void time_point(search *s, tg_point *p, tg_point *against) {
+static void time_point(tg_search *s, tg_point *p, tg_point *against) {
   tg_task t;
   tg_assert(s->env, p->built);   /* its results were checked while it was built */
-  tg_verdict_of_times v = compare(s, p, against, FIRST_QUADS, &t);
+  tg_verdict_of_times v = tg_search_compare(s, p, against, FIRST_QUADS, &t);
   p->outcome = t.outcome;
   p->message = t.message;
   if (t.outcome == TG_TRIAL_SKIPPED) return;
   s->r->timed++;
   bool timed = t.outcome == TG_TRIAL_OK && t.n,
-       simpler = fabs(v.gain) < even && v.low > -margin &&
+       simpler = fabs(v.gain) < tg_search_even && v.low > -tg_search_margin &&
                  tg_words_count(p->used) < tg_words_count(s->incumbent->used) && s->incumbent != s->first;
   bool latest = against == s->incumbent, wins = timed && latest && (v.faster || simpler);
-  if (timed && !latest) wins = v.faster && against->score - v.gain < s->incumbent->score - margin;
-  if (wins && !passes(s, p)) return tell(s, TG_EVENT_TIMED, p);
+  if (timed && !latest) wins = v.faster && against->score - v.gain < s->incumbent->score - tg_search_margin;
+  if (wins && !tg_search_passes(s, p)) return tg_search_tell(s, TG_EVENT_TIMED, p);
   s->r->outcome[t.outcome]++;
   if (timed) {
     p->timed = true;
@@ -413,20 +324,20 @@ static void time_point(search *s, tg_point *p, tg_point *against) {
       s->r->gain = -p->score;
     }
   }
-  tell(s, TG_EVENT_TIMED, p);
-  if (s->incumbent == p) tell(s, TG_EVENT_BEST, p);
+  tg_search_tell(s, TG_EVENT_TIMED, p);
+  if (s->incumbent == p) tg_search_tell(s, TG_EVENT_BEST, p);
 }
 
 /* ---- the beginning ---- */
 
 /* Without the reference and the default nothing can be found, so these two may take up to a minute even if the budget
  * is less. */
-static double left_for_default(const search *s) {
+static double left_for_default(const tg_search *s) {
   const double least = 60, forever = 600;
   return s->o->seconds > 0 ? s->start + fmax(least, 1.05 * s->o->seconds) - tg_now() : forever;
 }
 
-static TG_NORETURN void fail_default(search *s, const tg_point *p) {
+static TG_NORETURN void fail_default(tg_search *s, const tg_point *p) {
   if (p->outcome == TG_TRIAL_HUNG && left_for_default(s) <= 0)
     tg_fail(s->env, TG_EBACKEND,
             "the budget ended before the kernel under its default was built, checked and timed: it wants more than "
@@ -436,7 +347,7 @@ static TG_NORETURN void fail_default(search *s, const tg_point *p) {
           tg_outcome_name(p->outcome), p->message ? p->message : "");
 }
 
-static void open_problem(search *s) {
+static void open_problem(tg_search *s) {
   const tg_search_options *o = s->o;
   tg_task t = {.kind = TG_TASK_OPEN,
                .trial = {s->first->text, NULL, NULL},
@@ -468,12 +379,12 @@ static void open_problem(search *s) {
   s->r->in_process = !o->worker;
   s->r->share = o->whole ? o->share : 0;
   s->slowest = t.slowest;
-  tell(s, TG_EVENT_OPEN, NULL);
+  tg_search_tell(s, TG_EVENT_OPEN, NULL);
 }
 
 /* Builds and checks the default, whose result must be right. Its run time is not known yet, so it counts as hung only
  * above the slowest time possible for the problem. Later limits derive from its measured time. */
-static void build_default(search *s, tg_point *p) {
+static void build_default(tg_search *s, tg_point *p) {
   enum { RUNS = 8 };   /* at most this many runs in one check, over all kinds of data */
   double t = tg_now(), most = s->build_limit + RUNS * s->slowest;
   s->build_limit = fmax(1, fmin(most, left_for_default(s)));
@@ -487,7 +398,7 @@ static void build_default(search *s, tg_point *p) {
 
 /* The default of the caller's own sketch, which was just lowered: built and timed first of all, so that its author sees
  * where it stands. */
-static void time_beside(search *s) {
+static void time_beside(tg_search *s) {
   tg_point *p = s->points.data[s->points.n - 1];
   if (p->outcome == TG_TRIAL_ILLEGAL)
     tg_fail(s->env, TG_EINVAL, "%s is illegal here: %s", s->space.sketch[p->sketch].name, p->message ? p->message : "");
@@ -498,11 +409,11 @@ static void time_beside(search *s) {
       if (p->built) time_point(s, p, s->incumbent);
       return;
     }
-  tell(s, TG_EVENT_BUILT, p);   /* it is the same code as another */
+  tg_search_tell(s, TG_EVENT_BUILT, p);   /* it is the same code as another */
 }
 
 /* The first sketch with its default knobs is the default point; the other sketches' defaults join the pool. */
-static void begin(search *s) {
+static void begin(tg_search *s) {
   tg_point *p = s->first, *others[POOL / 64];
   uint32_t n = 0;
   lower(s, &p, 1);
@@ -511,10 +422,10 @@ static void begin(search *s) {
   build_default(s, p);
   tg_task task;
   double start = tg_now();
-  compare(s, p, p, s->build_seconds > 0 ? 2 : 8, &task);
+  tg_search_compare(s, p, p, s->build_seconds > 0 ? 2 : 8, &task);
   s->compare_wall = tg_now() - start;
   if (task.outcome != TG_TRIAL_OK) {
-    settle(s, p, &task);
+    tg_search_settle(s, p, &task);
     fail_default(s, p);
   }
   p->timed = true;
@@ -524,7 +435,7 @@ static void begin(search *s) {
   s->incumbent = p;
   s->model_off = log(fmax(task.seconds, 1e-12) / fmax(p->cost.seconds, 1e-12));
   join_beam(s, p);
-  tell(s, TG_EVENT_TIMED, p);
+  tg_search_tell(s, TG_EVENT_TIMED, p);
   for (uint32_t i = 1; i < s->space.sketches && n < TG_COUNT(others); i++) propose(s, i, NULL, NULL, NULL, others, &n);
   lower(s, others, n);
   if (s->o->beside) time_beside(s);
@@ -532,16 +443,16 @@ static void begin(search *s) {
 
 /* With a spool all that were built are timed against one incumbent, by as many processes as there are; the answers are
  * looked up when their turn comes. */
-static void time_together(search *s, tg_point *const *batch, uint32_t n) {
+static void time_together(tg_search *s, tg_point *const *batch, uint32_t n) {
   tg_task tasks[BATCH];
   tg_point *built[BATCH];
   uint32_t m = 0;
   for (uint32_t i = 0; i < n; i++)
     if (batch[i]->built) tasks[m] = timing_of(s, batch[i], s->incumbent, FIRST_QUADS), built[m++] = batch[i];
-  if (m && !over(s)) ask(s, tasks, built, m, 1, s->incumbent);
+  if (m && !over(s)) tg_search_ask(s, tasks, built, m, 1, s->incumbent);
 }
 
-static void rounds(search *s) {
+static void rounds(tg_search *s) {
   while (!over(s)) {
     tg_point *batch[BATCH];
     if ((s->pool.n < 3 * BATCH || s->incumbent != s->widened) && !widen(s) && !s->pool.n) break;
@@ -559,173 +470,7 @@ static void rounds(search *s) {
   }
 }
 
-/* ---- the end ---- */
-
-/* Estimated seconds of one checked run of the whole problem; 0: what was timed is the whole problem. */
-static double whole_seconds(const search *s) {
-  enum { RUNS = 6 };   /* runs that timing the default takes, making its data included */
-  /* busy: slowdown by other work on the machine */
-  double busy = fmin(20, fmax(1, s->compare_wall / (RUNS * s->r->default_seconds)));
-  return s->o->whole ? 1.6 * busy * s->r->default_seconds / s->o->share + 1 : 0;
-}
-
-/* Reserves time for the deciding comparisons, and for one run of the whole problem if that fits the budget well. */
-static void keep_back(search *s) {
-  double budget = s->o->seconds, deciding = fmax(2 * spend(s, TG_QUADS), 3 * s->compare_wall) + 1,
-         whole = whole_seconds(s);
-  if (budget <= 0) return;
-  s->until = s->start + fmax(0.4 * budget, budget - fmin(deciding, 0.3 * budget) - (whole <= 0.2 * budget ? whole : 0));
-}
-
-static const char *percent_of(search *s, double low, double high) {
-  return isfinite(low) && isfinite(high)
-             ? tg_format(s->env, "%+.1f to %+.1f %%", 100 * (exp(low) - 1), 100 * (exp(high) - 1))
-             : "too few samples";
-}
-
-/* Is it faster with 95 % confidence, and does it pass its checks? */
-static bool beats(search *s, tg_point *p, const tg_point *other, tg_task *t, tg_verdict_of_times *v) {
-  *v = compare(s, p, other, TG_QUADS, t);
-  if (t->outcome == TG_TRIAL_OK && v->faster) return passes(s, p);
-  if (t->outcome == TG_TRIAL_OK)
-    s->failed = tg_format(s->env, "once more against the %s it was %s", other == s->first ? "default" : "best",
-                          percent_of(s, v->low, v->high));
-  else if (t->outcome == TG_TRIAL_SKIPPED) s->failed = "no time was left to confirm it";
-  else s->failed = tg_format(s->env, "%s: %s", tg_outcome_name(t->outcome), t->message ? t->message : "");
-  return false;
-}
-
-/* Points that looked faster than the incumbent, but not with 95 % confidence, are timed again with more samples. */
-static void finals(search *s) {
-  for (uint32_t i = 0; i < s->beam_n && i < 3 && !stop(s); i++) {
-    tg_point *p = s->beam[i];
-    tg_task t;
-    tg_verdict_of_times v;
-    if (p == s->incumbent || p->score > s->incumbent->score - even) continue;
-    if (beats(s, p, s->incumbent, &t, &v)) s->incumbent = p;
-    else p->out = s->incumbent == s->first;
-  }
-}
-
-/* Times the incumbent against the default again, in a new process. If it is not faster again it is dropped, and the
- * next best point is tried. */
-static bool confirm_one(search *s, tg_point *p) {
-  tg_task t;
-  tg_verdict_of_times v;
-  if (!beats(s, p, s->first, &t, &v)) return false;
-  tg_assert(s->env, p->built && (p->passed || !s->o->checks));
-  s->incumbent = p;
-  s->r->tuned = true;
-  s->r->seconds = t.seconds;
-  s->r->default_seconds = t.against_seconds;
-  s->r->gain = v.gain;
-  s->r->gain_low = v.low;
-  return true;
-}
-
-static void stays(search *s) {
-  const tg_point *best = NULL;
-  for (uint32_t i = 0; i < s->beam_n && !best; i++)
-    if (s->beam[i] != s->first) best = s->beam[i];
-  s->incumbent = s->first;
-  s->r->tuned = false;
-  s->r->seconds = s->r->default_seconds;
-  s->r->gain = s->r->gain_low = 0;
-  if ((!best || best->score > -even) && s->refused)
-    s->r->why = tg_format(s->env, "what looked faster is %s", s->refused);
-  else if (!best) s->r->why = s->r->built > 1 ? "nothing else could be timed" : "nothing else was built";
-  else if (best->score > -even)
-    s->r->why = tg_format(s->env, "the best of %u others is %.1f %% slower", s->r->timed, 100 * (exp(best->score) - 1));
-  else
-    s->r->why =
-        tg_format(s->env, "the best looked %.1f %% faster, but %s", 100 * (exp(-best->score) - 1),
-                  s->failed ? s->failed : tg_format(s->env, "not surely: %s", percent_of(s, best->low, best->high)));
-}
-
-static void confirm(search *s) {
-  s->until = s->o->seconds > 0 ? fmax(s->until, s->start + s->o->seconds * 0.8 - whole_seconds(s)) : 0;
-  finals(s);
-  s->until = s->o->seconds > 0 ? s->start + fmax(s->o->seconds * 1.05, s->o->seconds + 1) : 0;
-  tell(s, TG_EVENT_CONFIRM, s->incumbent);
-  tg_crew_fresh(s->crew);
-  bool won = s->incumbent != s->first && confirm_one(s, s->incumbent);
-  for (uint32_t i = 0, tried = 1; i < s->beam_n && tried < 3 && !won; i++) {
-    tg_point *p = s->beam[i];
-    if (p == s->first || p == s->incumbent || p->out || p->score > -margin) continue;
-    won = confirm_one(s, p);
-    tried++;
-  }
-  if (!won) stays(s);
-}
-
-/* ---- the whole problem, if a part was timed ---- */
-
-static uint32_t sketch_named(const tg_points *space, const char *name) {
-  uint32_t i = 0;
-  while (i < space->sketches && strcmp(space->sketch[i].name, name)) i++;
-  return i;
-}
-
-/* The point as a kernel for the whole problem: the same knobs, by name, and the same words unless they are the
- * sketch's own. */
-static bool whole_point(search *s, tg_points *space, const tg_point *p, tg_point *w) {
-  const tg_sketch *part = &s->space.sketch[p->sketch];
-  uint32_t at = sketch_named(space, part->name);
-  int64_t knob[TG_POINT_KNOBS] = {0};
-  if (at == space->sketches) return false;
-  for (uint32_t i = 0; i < space->sketch[at].knobs; i++) {
-    knob[i] = space->sketch[at].knob[i].values[0];
-    for (uint32_t k = 0; k < part->knobs; k++)
-      if (!strcmp(part->knob[k].name, space->sketch[at].knob[i].name)) knob[i] = p->knob[k];
-  }
-  return tg_space_point(space, at, knob, p->own_words ? NULL : p->words ? p->words : p->used, NULL, w);
-}
-
-/* One run, with all of its result checked. */
-static bool run_whole(search *s, tg_points *space, const tg_point *p, tg_point *w, double *seconds) {
-  double left = s->until > 0 ? s->until - tg_now() : 10 * whole_seconds(s) + 60;
-  if (!whole_point(s, space, p, w)) {
-    s->failed = tg_format(s->env, "for all of the problem it is illegal: %s", w->message ? w->message : "");
-    return false;
-  }
-  if (left < 0.7 * whole_seconds(s)) {
-    s->failed = tg_format(s->env, "no time was left to check it on all of the problem, about %.0f s", whole_seconds(s));
-    return false;
-  }
-  tg_task t = {.kind = TG_TASK_CHECKS,
-               .trial = {w->text, w->words, NULL},
-               .checks = s->o->whole_checks,
-               .give_up = 1,
-               .limit = fmax(left, 1)};
-  ask(s, &t, &w, 1, 1, NULL);
-  *seconds = t.seconds;
-  if (t.outcome == TG_TRIAL_OK) return true;
-  s->failed = t.outcome == TG_TRIAL_SKIPPED || t.outcome == TG_TRIAL_HUNG
-                  ? "no time was left to check it on all of the problem"
-                  : tg_format(s->env, "on all of the problem it is %s: %s", tg_outcome_name(t.outcome),
-                              t.message ? t.message : "");
-  if (t.outcome != TG_TRIAL_SKIPPED) s->r->outcome[t.outcome]++;
-  return false;
-}
-
-/* The winner on a part must pass one checked run on the whole problem. Then the default is run there too, if there is
- * time. The words stored are those lowered for the whole problem. */
-static void check_whole(search *s) {
-  tg_points space;
-  tg_point *w = tg_new(s->env, tg_point, 2);
-  double other = 0;
-  tg_space_open(&space, s->env, s->o->whole, s->o->sketches, s->o->whole_bindings, s->o->bindings_n);
-  if (!run_whole(s, &space, s->incumbent, &w[0], &s->r->whole_seconds)) return stays(s);
-  if (!stop(s) && run_whole(s, &space, s->first, &w[1], &other)) s->r->whole_default_seconds = other;
-  if (other > 0 && other < s->r->whole_seconds) {
-    s->failed = tg_format(s->env, "all of the problem takes %.4g s with it, %.4g s with the default",
-                          s->r->whole_seconds, other);
-    return stays(s);
-  }
-  s->whole = &w[0];
-}
-
-static void report(search *s) {
+static void report(tg_search *s) {
   const tg_point *p = s->incumbent;
   const tg_sketch *k = &s->space.sketch[p->sketch];
   tg_search_result *r = s->r;
@@ -742,12 +487,13 @@ static void report(search *s) {
   r->interrupted = s->interrupted;
   tg_journal_end(s->journal, r->interrupted, s->o->seconds, s->o->candidates,
                  !r->tuned ? tg_format(s->env, "the default stays: %s", r->why ? r->why : "")
-                           : tg_format(s->env, "%s was chosen, %.2f times as fast", knobs_text(s, p), exp(r->gain)));
-  tell(s, TG_EVENT_END, p);
+                           : tg_format(s->env, "%s was chosen, %.2f times as fast", tg_search_knobs(s, p),
+                                       exp(r->gain)));
+  tg_search_tell(s, TG_EVENT_END, p);
 }
 
 /* Knobs of the first sketch: the caller's start values, otherwise the defaults. */
-static bool first_point(search *s) {
+static bool first_point(tg_search *s) {
   const tg_sketch *k = &s->space.sketch[0];
   int64_t knob[TG_POINT_KNOBS] = {0};
   for (uint32_t i = 0; i < k->knobs; i++) {
@@ -758,7 +504,7 @@ static bool first_point(search *s) {
   return tg_space_point(&s->space, 0, knob, NULL, NULL, s->first);
 }
 
-static void open_spool(search *s) {
+static void open_spool(tg_search *s) {
   const tg_search_options *o = s->o;
   if (o->seconds > 0 || !o->candidates)
     tg_fail(s->env, TG_EINVAL, "a search with a spool is bounded by a number of candidates, not by seconds");
@@ -771,7 +517,7 @@ static void open_spool(search *s) {
 }
 
 static void run(void *arg) {
-  search *s = arg;
+  tg_search *s = arg;
   const tg_search_options *o = s->o;
   tg_space_open(&s->space, s->env, o->sketch, o->sketches, o->bindings, o->bindings_n);
   s->off = tg_new(s->env, double, s->space.sketches);
@@ -788,31 +534,32 @@ static void run(void *arg) {
   s->r->why = tg_journal_ended(s->journal, o->seconds, o->candidates);
   if (s->r->why) {
     s->r->finished = true;
-    return tell(s, TG_EVENT_END, NULL);
+    return tg_search_tell(s, TG_EVENT_END, NULL);
   }
   if (o->spool) open_spool(s);
   open_problem(s);
   begin(s);
-  keep_back(s);
+  tg_search_keep_back(s);
   explore(s);
   rounds(s);
-  if (!s->interrupted) confirm(s);
-  if (s->r->tuned && o->whole && !s->interrupted) check_whole(s);
+  if (!s->interrupted) tg_search_confirm(s);
+  if (s->r->tuned && o->whole && !s->interrupted) tg_search_check_whole(s);
   report(s);
 }
 
 void tg_search_run(tg_env *env, const tg_search_options *o, tg_search_result *out) {
-  search *s = tg_new(env, search, 1);
+  tg_search *s = tg_new(env, tg_search, 1);
   *out = (tg_search_result){0};
-  *s = (search){.env = env,
+  *s = (tg_search){.env = env,
                 .o = o,
                 .r = out,
                 .random = o->seed * 2 + 1,
                 .start = tg_now(),
                 .build_limit = 60,
-                .beam_most = o->beam ? o->beam < BEAM ? o->beam : BEAM : 4};
+                .beam_most = o->beam ? o->beam < TG_SEARCH_BEAM ? o->beam : TG_SEARCH_BEAM : 4};
   tg_crew_options c = {
-      .worker = o->worker, .local = o->local, .workers = o->workers ? o->workers : 2, .stop = stop, .user = s};
+      .worker = o->worker, .local = o->local, .workers = o->workers ? o->workers : 2, .stop = tg_search_stop,
+      .user = s};
   s->crew = tg_crew_open(env, &c);
   bool ok = tg_protect(env, run, s);
   tg_crew_close(s->crew);
