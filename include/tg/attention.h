@@ -116,7 +116,7 @@ typedef struct tg_attention_desc {      /* zero means default; fields are only e
   tg_device *device;
   /* 1: calls compute gradients instead of O: they read q, k, v, o, lse and d_o, the gradient by O of what is to be
    * changed, and write its gradients by Q, K and V: d_q, d_k and d_v. All else is as in the descriptor that O and LSE
-   * were computed with. Not with score_mod, nor on a device */
+   * were computed with; of score_mod, the derivative by score is taken. Not on a device */
   uint8_t backward;
   /* K and V lie in pages of so many tokens, [pages][kv_heads][page_size][head], and a table of each call names the
    * pages of each sequence, in the order of its keys (Kwon et al. 2023). Any number up to 2^20. 0: in one piece */

@@ -143,8 +143,11 @@ const char *tg_attention_sink(tg_builder *tg_b_, const tg_attention_problem *p, 
 }
 
 const char *tg_attention_slope(tg_builder *tg_b_, const tg_attention_problem *p, const char *sum, const char *key) {
-  (void)key;
-  return p->cap ? text("(1 - tanh(%s) * tanh(%s))", sum, sum) : NULL;
+  const char *capped = p->cap ? text("cap * tanh(%s)", sum) : sum,
+             *of_cap = p->cap ? text("(1 - tanh(%s) * tanh(%s))", sum, sum) : NULL;
+  if (!p->score_mod) return of_cap;
+  const char *slope = text("derivative(%s, %s)", call_mod(tg_b_, p, "score_mod", capped, key), capped);
+  return of_cap ? text("%s * %s", slope, of_cap) : slope;
 }
 
 const char *tg_attention_seen(tg_builder *tg_b_, const tg_attention_problem *p, const char *key, const char *exists) {

@@ -3,16 +3,15 @@
 #include "attention/plan.h"
 
 typedef enum field {
-  BACKWARD, DEVICE, SCORE_MOD, SINKS, PAGE_SIZE, APPEND, DROPOUT, BLOCK_ROWS, KV_BITS, ROTARY
+  BACKWARD, DEVICE, SINKS, PAGE_SIZE, APPEND, DROPOUT, BLOCK_ROWS, KV_BITS, ROTARY
 } field;
-static const char *const names[] = {"backward", "device", "score_mod", "sinks", "page_size", "append", "dropout",
+static const char *const names[] = {"backward", "device", "sinks", "page_size", "append", "dropout",
                                     "block_rows", "kv_bits", "rotary"};
 
 static bool has(const tg_attention_desc *d, field f) {
   switch (f) {
   case BACKWARD: return d->backward;
   case DEVICE: return d->device && !d->device->driver->immediate;
-  case SCORE_MOD: return d->score_mod;
   case SINKS: return d->sinks;
   case PAGE_SIZE: return d->page_size;
   case APPEND: return d->append;
@@ -25,7 +24,6 @@ static bool has(const tg_attention_desc *d, field f) {
 }
 
 static const struct { field one, other; const char *why; } apart[] = {
-    {BACKWARD, SCORE_MOD, "a score_mod has no derivative here; masks, alibi, soft_cap do"},
     {BACKWARD, DEVICE, "gradients are computed on the host's CPU, not on a device"},
     {BACKWARD, PAGE_SIZE, "gradients are of K and V that lie side by side, not of pages"},
     {BACKWARD, APPEND, "the forward run has written K and V already"},

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * What is written name(..): functions, casts, reductions, the author's own functions, and the generic form of any op,
  * OP(sources){arg}:type[lanes]. */
+#include "dsl/derivative.h"
 #include "dsl/parse.h"
 #include "dsl/value.h"
 
@@ -11,7 +12,7 @@ const char *const tg_function_words[] = {
     "reduce", "get",          "where", "fma",           "pow",  "cdiv",  "cmod", "ceildiv", "fold",   "shuffle",
     "matrix", "iota",         "dim",   "bitcast",       "abs",  "floor", "ceil", "round",   "trunc",  "sqrt",
     "rsqrt",  "exp",          "exp2",  "log",           "log2", "sin",   "cos",  "tanh",    "erf",
-    "fast_exp2", "fast_rcp", "fast_rsqrt", "fast_tanh", NULL};
+    "fast_exp2", "fast_rcp", "fast_rsqrt", "fast_tanh", "derivative", NULL};
 
 bool tg_is_function(const char *s, size_t n) {
   for (const char *const *w = tg_function_words; *w; w++)
@@ -490,6 +491,26 @@ static TG_APART tg_expr parse_ahead(tg_parser *p, tg_token t) {
   return result(p, tg_make(p->j, TG_OP_AHEAD, src[0]->type, src[0]->lanes, 0, n, src), &t);
 }
 
+/* derivative(value, x): x is taken as one thing, however it is written. */
+static TG_APART tg_expr parse_derivative(tg_parser *p, tg_token t) {
+  tg_expr a[2];
+  uint32_t got = 1;
+  a[0] = parse_plain(p);
+  if (tg_take(p, ',')) a[1] = parse_plain(p), got = 2;
+  close_call(p, &t, got, 2);
+  if (a[1].lit) tg_expr_fail(p, &a[1], "derivative(value, x): x is a number, and nothing depends on it");
+  want_float(p, &a[0], &t), want_float(p, &a[1], &t);
+  tg_step(p, &t);
+  const tg_uop *none, *d = tg_derivative(p->j, a[0].u, a[1].u, &none);
+  if (!none) return result(p, d, &t);
+  bool reduced = none->op == TG_OP_GET || none->op == TG_OP_REDUCE;
+  const char *what = reduced ? "a reduction that is no sum" : tg_ops[none->op].text;
+  for (uint32_t i = 0; i < p->b->rough.n; i++)
+    if (p->b->rough.data[i].node == none)
+      tg_fail_at(p->j, p->b->rough.data[i].pos, "%s has no derivative by what it is made from", what);
+  tg_expr_fail(p, &a[0], "%s has no derivative by what it is made from", what);
+}
+
 static tg_expr parse_dim(tg_parser *p, tg_token t) {
   tg_token at = p->tok;
   tg_name *n = tg_name_find(p->b, tg_take_name(p, "a buffer"));
@@ -735,6 +756,7 @@ tg_expr tg_parse_call(tg_parser *p) {
   else if (tg_token_is(p, &t, "dim")) e = parse_dim(p, t);
   else if (tg_token_is(p, &t, "bitcast")) e = parse_bitcast(p, t);
   else if (tg_token_is(p, &t, "ceildiv")) e = parse_ceildiv(p, t);
+  else if (tg_token_is(p, &t, "derivative")) e = parse_derivative(p, t);
   else if (op != TG_OP__COUNT) e = parse_generic(p, t, op);
   else {
     for (op = TG_OP_CDIV; op < TG_OP__COUNT; op++)
@@ -745,5 +767,7 @@ tg_expr tg_parse_call(tg_parser *p) {
     }
     e = parse_lanewise(p, t, op);
   }
+  if (e.u && tg_may_lack_derivative(e.u))
+    tg_push(&p->j->env, &p->b->rough, ((tg_note){.node = e.u, .pos = tg_source_pos(p->j, p->src, t.off, t.len)}));
   return e;
 }

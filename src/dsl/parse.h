@@ -115,6 +115,7 @@ struct tg_builder {
   uint32_t first_arm;
   TG_VEC(uint32_t) reads;        /* buffers that the expression in hand reads */
   TG_VEC(tg_note) notes;
+  TG_VEC(tg_note) rough;         /* the calls that have no derivative */
   TG_VEC(uint32_t) stores;       /* by buffer: how often it has been stored to */
   TG_VEC(tg_item) globals;
   uint32_t barrier;              /* names below are seen only if they are parameters, knobs, functions */

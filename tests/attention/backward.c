@@ -54,6 +54,35 @@ static bool sees(const problem *p, int64_t b, int64_t i, int64_t j) {
   return !d->mask_mod || p->documents[i] == p->documents[j];
 }
 
+/* ---- score_mods ---- */
+
+/* A score_mod, its value and its derivative here; steep and curved: bounds of its first and second derivative for scores within 8. rate of a: an argument of each head. */
+typedef struct modification { const char *text; bool arg; double (*value)(double s, double rate, int64_t b, int64_t h, int64_t q, int64_t k), (*slope)(double s, double rate, int64_t h, int64_t q, int64_t k); double steep, curved; } modification;
+#define MOD(name, x, d) \
+  static double name##_value(double s, double r, int64_t b, int64_t h, int64_t q, int64_t k) { (void)s, (void)r, (void)b, (void)h, (void)q, (void)k; return x; } \
+  static double name##_slope(double s, double r, int64_t h, int64_t q, int64_t k) { (void)s, (void)r, (void)h, (void)q, (void)k; return d; }
+MOD(capped, 2 * tanh(s / 2), 1 - tanh(s / 2) * tanh(s / 2))
+MOD(alibi, s - r * fabs((double)(q - k)), 1)
+MOD(halved, k > q ? s / 2 : s + 0.25 * (double)(b + h), k > q ? 0.5 : 1)
+MOD(squared, s + 0.125 * s * s, 1 + 0.25 * s)
+MOD(waved, sin(s) * r + s / (1 + exp(-s)), r * cos(s) + 1 / (1 + exp(-s)) + s * exp(-s) / ((1 + exp(-s)) * (1 + exp(-s))))
+MOD(stepped, s + floor(r * (double)q) * 0.01, 1)
+MOD(constant, 0 * s + 0.125 * (double)(q % 3), 0)
+static const modification mods[] = {
+  {"2.0f * tanh(score * 0.5f)", false, capped_value, capped_slope, 1, 1},
+  {"score - rate * f32(abs(q - k))", true, alibi_value, alibi_slope, 1, 0},
+  {"where(k > q, score * 0.5f, score + 0.25f * f32(b + h))", false, halved_value, halved_slope, 1, 0},
+  {"score + score * score * 0.125f", false, squared_value, squared_slope, 3, 0.25},
+  {"sin(score) * rate + score / (1.0f + exp(-score))", true, waved_value, waved_slope, 2, 1.5},
+  {"score + floor(rate * f32(q)) * 0.01f", true, stepped_value, stepped_slope, 1, 0},
+  {"floor(score * 0.0f) + f32(q % 3) * 0.125f", false, constant_value, constant_slope, 0, 0},
+};
+static const modification *mod_of(const tg_attention_desc *d) {
+  for (size_t i = 0; d->score_mod && i < TG_COUNT(mods); i++)
+    if (!strcmp(mods[i].text, d->score_mod)) return &mods[i];
+  return NULL;
+}
+
 /* The score of a query and a key, natural or to the base 2; *slope: its derivative by scale Q.K; *size: the sum of |q k| scale. */
 static double score(const problem *p, int64_t b, int64_t h, int64_t i, int64_t j, double *slope, double *size) {
   const tg_attention_desc *d = &p->d;
@@ -67,6 +96,12 @@ static double score(const problem *p, int64_t b, int64_t h, int64_t i, int64_t j
   if (d->soft_cap > 0) {
     double th = tanh(s / (double)d->soft_cap);
     s = (double)d->soft_cap * th, *slope = 1 - th * th;
+  }
+  const modification *m = mod_of(d);
+  if (m) {
+    double was = s, rate = (double)p->slopes[h];
+    s = m->value(was, rate, b, h, i, j), *slope *= m->slope(was, rate, h, i, j);
+    *size = m->steep * *size + fabs(s - was) + fabs(was) + rate * fabs((double)(i - j));
   }
   if (d->alibi) s -= (double)p->slopes[h] * fabs((double)(stands - j)), *size += (double)p->slopes[h] * fabs((double)(stands - j));
   if (d->mask && d->mask != TG_BOOL) s += p->mask[i * p->call.keys + j], *size += fabs(p->mask[i * p->call.keys + j]);
@@ -124,6 +159,7 @@ static void backward_row(problem *p, int64_t b, int64_t h, int64_t i, double *s,
     double off = u * ((2 * sqrt((double)D) + 24) * (size + (double)d->soft_cap) + 4 * (fabs(lse) + fabs(s[j]))) * log2e + 16 * u;
     double terms = (2 * sqrt((double)(p->nq[b] + p->nk[b])) + 24) * u, ds = weight * (by - delta) * slope * change;
     double ds_off = fabs(ds) * (off + terms) + weight * change * ((2 * sqrt((double)E) + 24) * u * (by_size + delta_size)) + weight * change * (fabs(by) + fabs(delta)) * (1 - slope > 0 ? off : 0) * 2;
+    if (mod_of(d)) ds_off += weight * change * (fabs(by) + fabs(delta)) * (mod_of(d)->curved * off + 8 * u) * 2;
     for (int64_t e = 0; e < E; e++) {
       int64_t to = at(p, DV, b, kv, j) + e;
       double x = weight * keep * element(p, DO, b, h, i, e);
@@ -232,6 +268,12 @@ static void draw_problem(problem *p, bool exact) {
   else if (!exact && often(15)) d->mask = often(50) ? TG_F32 : TG_BF16;
   if (d->mask) d->mask_per = TG_PER_QUERY | TG_PER_KEY;
   if (often(15)) d->mask_mod = "a == z", d->arg[0].name = "a", d->arg[0].type = TG_I32, d->arg[0].per = TG_PER_QUERY, d->arg[1].name = "z", d->arg[1].type = TG_I32, d->arg[1].per = TG_PER_KEY;
+  if (!exact && often(30)) {
+    const modification *m = &mods[below(TG_COUNT(mods))];
+    int n = d->mask_mod ? 2 : 0;
+    d->score_mod = m->text;
+    if (m->arg) d->arg[n].name = "rate", d->arg[n].per = TG_PER_HEAD;
+  }
   if (exact) {   /* every weight is 1 / keys */
     keys = 1 << below(9), d->keys.hi = keys;
     d->causal = 0, d->window = 0, d->mask = 0, d->mask_per = 0, d->mask_mod = NULL, memset(d->arg, 0, sizeof d->arg);
@@ -258,6 +300,7 @@ static void draw_problem(problem *p, bool exact) {
   c->q = p->of[Q].at, c->k = p->of[K].at, c->v = p->of[V].at, c->o = p->of[O].at, c->d_o = p->of[DO].at, c->d_q = p->of[DQ].at, c->d_k = p->of[DK].at, c->d_v = p->of[DV].at;
   c->lse = p->lse, c->slopes = d->alibi ? p->slopes : NULL, c->mask = p->mask_at, c->mask_strides[2] = d->mask ? keys : 0, c->mask_strides[3] = d->mask ? 1 : 0;
   if (d->mask_mod) c->arg[0] = c->arg[1] = p->documents;
+  if (d->score_mod && mod_of(d)->arg) c->arg[d->mask_mod ? 2 : 0] = p->slopes;
   int64_t *steps[] = {c->q_strides, c->k_strides, c->v_strides, c->o_strides, c->d_o_strides, c->d_q_strides, c->d_k_strides, c->d_v_strides};
   for (int t = 0; t < TENSORS; t++) memcpy(steps[t], p->of[t].step, sizeof p->of[t].step);
 }
@@ -318,8 +361,8 @@ static bool right(problem *p, int n, char *why, size_t why_n) {
 
 static void describe(const problem *p, char *out, size_t n) {
   const tg_attention_desc *d = &p->d;
-  snprintf(out, n, "q %s k %s v %s o %s, heads %d/%d of %d and %d, batch %d, queries %d, keys %d%s%s, causal %d, window %d, cap %g, alibi %d, mask %s, mask_mod %s, base2 %d, exact %d, sinks %d, dropout %g", tg_type_name[d->q], tg_type_name[d->k], tg_type_name[d->v], tg_type_name[d->o], d->heads, d->kv_heads, d->head,
-           d->value_head, (int)p->batch, (int)p->call.queries, (int)p->call.keys, p->query_starts ? ", packed" : "", p->key_lengths ? ", lengths" : "", d->causal, (int)d->window, (double)d->soft_cap, d->alibi, tg_type_name[d->mask], d->mask_mod ? d->mask_mod : "-", d->base2, p->exact, d->sinks, (double)d->dropout);
+  snprintf(out, n, "q %s k %s v %s o %s, heads %d/%d of %d and %d, batch %d, queries %d, keys %d%s%s, causal %d, window %d, cap %g, alibi %d, mask %s, mask_mod %s, score_mod %s, base2 %d, exact %d, sinks %d, dropout %g", tg_type_name[d->q], tg_type_name[d->k], tg_type_name[d->v], tg_type_name[d->o], d->heads, d->kv_heads, d->head,
+           d->value_head, (int)p->batch, (int)p->call.queries, (int)p->call.keys, p->query_starts ? ", packed" : "", p->key_lengths ? ", lengths" : "", d->causal, (int)d->window, (double)d->soft_cap, d->alibi, tg_type_name[d->mask], d->mask_mod ? d->mask_mod : "-", d->score_mod ? d->score_mod : "-", d->base2, p->exact, d->sinks, (double)d->dropout);
 }
 
 static void in_reverse(void *user, int64_t n, void (*task)(void *, int64_t), void *arg) {
@@ -402,6 +445,39 @@ static void same_bits(tg_context *c) {
   drop(&p);
 }
 
+/* ---- built-in words, and the same as texts ---- */
+
+/* Gradients of soft_cap and alibi are those of their texts, up to the rounding of both: of scores up to 35 in size, 2^-24 of which weights are off by. */
+static void words_as_texts(tg_context *c) {
+  enum { T = 70, D = 40, H = 2, N = H * T * D };
+  static const char *const texts[2] = {"2.0f * tanh(score / 2.0f)", "score - rate * f32(abs(q - k))"};
+  static float x[4][N], lse[H * T], d_o[N], got[2][3][N], slopes[H] = {0.5f, 0.125f};
+  for (int t = 0; t < 3; t++)
+    for (int i = 0; i < N; i++) x[t][i] = (float)(int32_t)draw() * 0x1p-30f, d_o[i] = (float)(int32_t)draw() * 0x1p-31f;
+  for (int word = 0; word < 2; word++)
+    for (int text = 0; text < 2; text++) {
+      tg_attention_desc d = {.heads = H, .head = D, .queries = {T, 0}, .keys = {T, 0}, .lse = 1, .causal = TG_CAUSAL_TOP_LEFT};
+      tg_attention_call call = {.q = x[0], .k = x[1], .v = x[2], .o = x[3], .lse = lse};
+      if (text) d.score_mod = texts[word];
+      else if (word) d.alibi = 1, call.slopes = slopes;
+      else d.soft_cap = 2;
+      if (text && word) d.arg[0].name = "rate", d.arg[0].per = TG_PER_HEAD, call.arg[0] = slopes;
+      for (d.backward = 0; d.backward < 2; d.backward++) {
+        tg_attention *a = NULL;
+        if (d.backward) call.d_o = d_o, call.d_q = got[text][0], call.d_k = got[text][1], call.d_v = got[text][2];
+        CHECK(tg_attention_plan(c, &d, &a) == TG_OK, "%s", tg_error_message(c));
+        call.workspace_bytes = tg_attention_workspace(a, &call), call.workspace = malloc(call.workspace_bytes + 1);
+        CHECK(tg_attention_run(a, &call) == TG_OK, "%s", tg_error_message(c));
+        free(call.workspace), tg_attention_free(a);
+      }
+      for (int t = 0; text && t < 3; t++) {
+        double far = 0, most = 0;
+        for (int i = 0; i < N; i++) far = fmax(far, fabs((double)got[0][t][i] - (double)got[1][t][i])), most = fmax(most, fabs((double)got[0][t][i]));
+        CHECK(most > 0.001 && far <= 256 * u * most, "d_%c of '%s' is %.3g away from that of the field, of %.3g", "qkv"[t], texts[word], far, most);
+      }
+    }
+}
+
 /* ---- refusals ---- */
 
 static void refusals(tg_context *c) {
@@ -432,8 +508,8 @@ static void refusals(tg_context *c) {
   CHECK(tg_attention_plan(c, &d, &a) == TG_OK && tg_attention_run(a, &good) == TG_EINVAL, "a forward plan takes gradients");
   d.backward = 2;
   CHECK(tg_attention_plan(c, &d, &none) == TG_EINVAL && strstr(tg_error_message(c), "backward"), "%s", tg_error_message(c));
-  d.backward = 1, d.score_mod = "score * 2";
-  CHECK(tg_attention_plan(c, &d, &none) == TG_EINVAL && strstr(tg_error_message(c), "score_mod"), "%s", tg_error_message(c));
+  d.backward = 1, d.score_mod = "score + bitcast(f32, bitcast(u32, score) & 7)";
+  CHECK(tg_attention_plan(c, &d, &none) == TG_EINVAL && strstr(tg_error_message(c), "<score_mod>:1:9: error: bitcast has no derivative"), "%s", tg_error_message(c));
   tg_attention_free(a);
 }
 
@@ -444,6 +520,7 @@ int main(int argc, char **argv) {
   if (tg_context_create(&(tg_context_options){.target = test_target(), .threads = 3}, &c)) return 1;
   refusals(c);
   differences();
+  words_as_texts(c);
   for (long i = 0; i < cases && test_failed < 10; i++) one_case(c, i % 4 == 3);
   for (int i = 0; i < 3; i++) same_bits(c);
   tg_context_free(c);

@@ -22,7 +22,6 @@ static void refuse(tg_context *c, const tg_attention_desc *d, const char *text) 
 #define REFUSE(TEXT, ...) refuse(c, &(tg_attention_desc){SIZES, __VA_ARGS__}, TEXT)
 
 static void descriptors(tg_context *c) {
-  REFUSE("tg_attention_desc.backward with score_mod: a score_mod has no derivative", .backward = 1, .score_mod = "score * 2");
   REFUSE("tg_attention_desc.backward with page_size: ", .backward = 1, .page_size = 16);
   REFUSE("tg_attention_desc.backward with append: ", .backward = 1, .append = 1);
   REFUSE("tg_attention_desc.page_size: -1", .page_size = -1);

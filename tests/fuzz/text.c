@@ -85,7 +85,7 @@ static const char *const pieces[] = {
   "0", "1", "-1", "2147483647", "9223372036854775807", "18446744073709551615", "1e308", "0x", "1..", "..", "-", "!", "~", "(", ")", "((((((((", "[", "]", "{", "}", "{{{{{{{{", ",", ";", "=", "==", "+=",
   "let", "if (", "else", "range(", "range(i, ", "sum(k : ", "max(", "argmax(d : ", "reduce(", "where(", "get(", "carry(", "merge {", "atomic ", "barrier();", "call(", "proc ", "def(", "stage ", "knob(",
   "require(", "opt(", "in(", "out(", "inout(", "define_reg(", "define_local(", "f32", "i32", "f16", "bool", "index", "u8", "inf", "nan", "%1", "LOAD(", "fold(add, ", "iota(8)", "shuffle(",
-  "thread", "lane", "upcast", "global", "partial", "/*", "*/", "//", "\"", "\\", "\x80", "\xff", ":", "->", "%", "/ 0", "<< 99", "dim(", "type(", "bitcast(", "ceildiv("};
+  "thread", "lane", "upcast", "global", "partial", "/*", "*/", "//", "\"", "\\", "\x80", "\xff", ":", "->", "%", "/ 0", "<< 99", "dim(", "type(", "bitcast(", "ceildiv(", "derivative("};
 static const char *const schedule_pieces[] = {
   "as", "at", "first", "last", "auto", "{4, 2, 1}", "{", "}", "2", "3", "7", "16", "64", "0", "2147483647", "pitch=3", "fill=0", "align=64", "space=local", "space=reg", "space=packed", "space=team", "depth=2", "with",
   "ahead 2", "of", "to l2", "rw", "static", "ssa", "memory", "clip", "[i, j]", "(N % 4 == 0)", "mma", "vpdpbusd", ".0", ".1", "#1", "#2.0", ".o", ".i", "+ 1", "="};
