@@ -30,6 +30,20 @@ enum {
   TENSORS
 };
 
+/* What a call consists of: one round of pieces after the other, each piece of one sequence. Gradients have runs and
+ * merges of their own (backward_run.c). */
+enum {
+  ATTENTION_APPENDS,
+  ATTENTION_FINDS,                      /* of states of blocks */
+  ATTENTION_RUNS,
+  ATTENTION_MERGES,                     /* of parts of the keys */
+  ATTENTION_ROUNDS
+};
+
+/* Where the parts of a call's workspace begin, behind the threads' own for their kernels: partial results, states, the
+ * lists of each thread, the sums of each thread (own_bytes each); and its size. */
+typedef struct tg_attention_areas { size_t sums, states, lists, own, own_bytes, all; } tg_attention_areas;
+
 typedef struct tg_attention_work {
   const tg_attention *a;
   const tg_attention_call *call;
@@ -41,17 +55,16 @@ typedef struct tg_attention_work {
   /* those that the plan has. Their dimensions: sequences, heads, tokens, elements; or (masks) queries and keys */
   tg_kit_tensor of[TENSORS];
   tg_kit_exec exec;
-  /* counted by tg_attention_count: runs, heads whose parts are merged */
-  int64_t runs, merges;
+  /* counted by tg_attention_count */
+  int64_t pieces[ATTENTION_ROUNDS];    /* of all sequences */
+  tg_attention_areas area;
   /* states of blocks of keys, of `tables` tables of state_rows by state_keys: of each sequence, or of all, and of each
    * head, or of all. tables 0: no run has lists */
   int64_t tables, state_rows, state_keys;
   bool by_sequence;
-  /* in the workspace: behind the threads' own parts partial results, states, the lists of each thread */
   char *workspace;
-  float *sums;
-  uint8_t *states;
-  int32_t *lists;
+  uint8_t *states;                     /* the caller's, or in the workspace */
+  uint32_t round;                      /* the one that threads are at */
   tg_kit_deal deal;
 } tg_attention_work;
 
@@ -64,17 +77,19 @@ tg_status tg_attention_read_sizes(tg_attention_work *w, const tg_attention *a, c
 tg_status tg_attention_read_operands(tg_attention_work *w);
 tg_status tg_attention_read_masks(tg_attention_work *w);
 
-/* What one sequence of a batch consists of: `rows` queries against `keys` keys. Runs: for each of `heads` heads, for
- * each block of `block` rows, for each of `parts` parts of `part` keys. */
+/* divide.c. What one sequence of a batch consists of: `rows` queries against `keys` keys. Runs: for each of `heads`
+ * heads, for each block of `block` rows, for each of `parts` parts of `part` keys. floats: partial results of each of the
+ * heads: O, then m, then l of each part, or dQ of the parts. */
 typedef struct tg_attention_sequence {
   int64_t index, queries, keys, first_query, first_key;
   int64_t skipped;                     /* keys before those, which no query sees */
-  int64_t heads, rows, block, blocks, parts, part, most_parts;
+  int64_t heads, rows, block, blocks, parts, part, floats;
   bool heads_are_rows;
 } tg_attention_sequence;
 tg_attention_sequence tg_attention_sequence_of(const tg_attention_work *w, int64_t i);
-/* Floats of the partial results of one head: O, then m, then l of each part. */
-int64_t tg_attention_sums_of_head(const tg_attention_work *w, const tg_attention_sequence *s);
+/* Pieces of a round that a sequence has. tg_attention_count: those of all, and the workspace for them. */
+int64_t tg_attention_pieces_of(const tg_attention_work *w, const tg_attention_sequence *s, uint32_t round);
+void tg_attention_count(tg_attention_work *w);
 
 /* Where the first element of a key of K (OF_K) or V lies. */
 void *tg_attention_key_at(const tg_attention_work *w, uint32_t t, int64_t sequence, int64_t first_key, int64_t head,
@@ -89,13 +104,11 @@ void *tg_attention_element(const tg_kit_tensor *x, int64_t i0, int64_t i1, int64
 float *tg_attention_lse_at(const tg_attention_work *w, const tg_attention_sequence *s, int64_t head, int64_t query,
                            float *otherwise);
 
-/* backward_run.c. Computes a call of a plan for gradients; workspace: the bytes that it needs. */
-tg_status tg_attention_run_backward(tg_attention_work *w);
-size_t tg_attention_backward_workspace(tg_attention_work *w);
-
-/* divide.c. Where the parts of a call's workspace begin, and its size. */
-typedef struct tg_attention_areas { size_t sums, states, lists, all; } tg_attention_areas;
-tg_attention_areas tg_attention_count(tg_attention_work *w);
+/* Piece x of a sequence in a round. sums: its partial results; worker: the thread, with its part of the workspace. */
+typedef void tg_attention_piece(const tg_attention_work *w, const tg_attention_sequence *s, int64_t x, float *sums,
+                                uint32_t worker, char *workspace);
+/* backward_run.c: a part of the keys of one head of K and V; the sum of the parts of dQ of one block of a head. */
+tg_attention_piece tg_attention_run_backward, tg_attention_sum_backward;
 
 static inline int64_t tg_attention_smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t tg_attention_larger(int64_t a, int64_t b) { return a > b ? a : b; }

@@ -270,7 +270,7 @@ static tg_status make_backward(planning *p) {
   *part = (tg_kit_part){.size = {q.rows}, .strips = {.n = 1}};
   a->parts_n = 1;
   q.rows.hi = part->size[0].hi = a->rows = tg_attention_choose(&q, &a->plan.context->target, &part->choice);
-  bool split = tg_attention_backward_parts(a->kv_heads, a->keys.hi) > 1;
+  bool split = tg_attention_most_parts(true, a->kv_heads, a->keys.hi) > 1;
   tg_status s = compile(p, &q, &part->choice, &part->kernel[ATTENTION_WHOLE]);
   q.partial = true;
   if (s == TG_OK && split) s = compile(p, &q, &part->choice, &part->kernel[ATTENTION_PARTIAL]);
@@ -370,7 +370,7 @@ tg_status tg_attention_lay_out(tg_context *c, const tg_attention_desc *desc, tg_
 }
 
 static bool may_split(const tg_attention *a) {
-  return tg_attention_most_parts(a->heads_are_rows ? a->kv_heads : a->heads, a->keys.hi) > 1;
+  return tg_attention_most_parts(false, a->heads_are_rows ? a->kv_heads : a->heads, a->keys.hi) > 1;
 }
 
 static tg_status make(planning *p) {

@@ -18,11 +18,9 @@ enum {
   ATTENTION_LEAST = 256,
   ATTENTION_PIECES = 8
 };
-/* divide.c. The most parts that so many keys are divided into, for each of `heads` heads of K and V; it never falls as
- * keys grow. */
-int64_t tg_attention_most_parts(int64_t heads, int64_t keys);
-/* backward_run.c. The same of gradients. */
-int64_t tg_attention_backward_parts(int64_t kv_heads, int64_t keys);
+/* divide.c. The most parts that so many keys are divided into, for each of `heads` heads (gradients: of K and V); it
+ * never falls as keys grow. */
+int64_t tg_attention_most_parts(bool backward, int64_t heads, int64_t keys);
 
 struct tg_attention {
   tg_kit_plan plan;

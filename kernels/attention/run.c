@@ -117,18 +117,16 @@ float *tg_attention_lse_at(const work *r, const sequence *s, int64_t head, int64
 /* ---- appending ---- */
 
 /* The last keys of a sequence, as many as it has queries, get K and V of these. */
-static void append(const work *r, int64_t x) {
-  const tg_attention *a = r->a;
-  int64_t b = x / a->kv_heads, head = x % a->kv_heads;
+static void append(const work *r, const sequence *s, int64_t head, float *sums, uint32_t worker, char *workspace) {
   const int32_t *qs = r->call->query_starts;
-  sequence s = tg_attention_sequence_of(r, b);
+  (void)sums, (void)worker, (void)workspace;
   for (uint32_t t = OF_K_NEW; t <= OF_V_NEW; t++) {
     const tg_kit_tensor *from = &r->of[t];
     uint32_t to = t == OF_K_NEW ? OF_K : OF_V;
     size_t bytes = (size_t)from->extent[3] * from->size;
-    for (int64_t i = 0; from->bytes && i < s.queries; i++)
-      memcpy(tg_attention_key_at(r, to, b, s.first_key, head, s.skipped + s.keys - s.queries + i),
-             element(from, qs ? 0 : b, head, s.first_query + i, 0), bytes);
+    for (int64_t i = 0; from->bytes && i < s->queries; i++)
+      memcpy(tg_attention_key_at(r, to, s->index, s->first_key, head, s->skipped + s->keys - s->queries + i),
+             element(from, qs ? 0 : s->index, head, s->first_query + i, 0), bytes);
   }
 }
 
@@ -157,14 +155,13 @@ static uint8_t state_of(const work *r, const int64_t *value, const uint8_t *mask
   return !seen ? ATTENTION_UNSEEN : whole && seen == all ? ATTENTION_SEEN_AS_A_WHOLE : ATTENTION_SEEN_IN_PART;
 }
 
-static void find_states(const work *r, int64_t x, char *workspace) {
-  int64_t block = x % r->state_rows, table = x / r->state_rows, heads = r->a->by_head ? r->a->heads : 1,
-          value[ATTENTION_VALUES];
+static void find_states(const work *r, const sequence *s, int64_t x, float *sums, uint32_t worker, char *workspace) {
+  int64_t block = x % r->state_rows, head = x / r->state_rows, value[ATTENTION_VALUES];
   void *operand[ATTENTION_OPERANDS] = {0};
-  sequence s = tg_attention_sequence_of(r, table / heads);
-  if (block >= s.blocks || s.rows <= ATTENTION_FEW || s.keys < ATTENTION_BLOCK) return;
-  gather(r, &s, table % heads, block, 0, operand, value);
-  uint8_t *state = states_of(r, &s, table % heads, block);
+  (void)sums, (void)worker;
+  if (block >= s->blocks || s->rows <= ATTENTION_FEW || s->keys < ATTENTION_BLOCK) return;
+  gather(r, s, head, block, 0, operand, value);
+  uint8_t *state = states_of(r, s, head, block);
   operand[ATTENTION_STATES] = state;
   if (r->a->states.kernel) tg_kit_launch_of(&r->exec, &r->a->states, operand, value, workspace);
   for (int64_t k = 0; r->a->problem.block_rows && k * ATTENTION_BLOCK < value[ATTENTION_KEYS]; k++) {
@@ -178,7 +175,8 @@ static void list_blocks(const work *r, const sequence *s, int64_t head, int64_t 
                         int64_t *value) {
   const uint8_t *state = states_of(r, s, head, block);
   int64_t n = tg_attention_rounded_up(value[ATTENTION_KEYS], ATTENTION_BLOCK), full = 0, cut = 0;
-  int32_t *lists[2] = {r->lists + 2 * worker * r->state_keys, r->lists + (2 * worker + 1) * r->state_keys};
+  int32_t *both = (int32_t *)(void *)(r->workspace + r->area.lists) + 2 * worker * r->state_keys,
+          *lists[2] = {both, both + r->state_keys};
   for (int64_t k = 0; k < n; k++) {
     if (state[k] == ATTENTION_SEEN_AS_A_WHOLE) lists[0][full++] = (int32_t)k;
     if (state[k] == ATTENTION_SEEN_IN_PART) lists[1][cut++] = (int32_t)k;
@@ -198,7 +196,6 @@ static void fill_zeros(const work *r, const int64_t *value, void *o, float *lse,
   }
 }
 
-/* Run x of a sequence; sums: the partial results of the sequence. */
 static void compute(const work *r, const sequence *s, int64_t x, float *sums, uint32_t worker, char *workspace) {
   const tg_attention *a = r->a;
   int64_t part = x % s->parts, head = x / s->parts / s->blocks, block = s->blocks - 1 - x / s->parts % s->blocks,
@@ -210,7 +207,7 @@ static void compute(const work *r, const sequence *s, int64_t x, float *sums, ui
   const tg_kit_part *by = tg_kit_part_for(a->part, a->parts_n, &rows, 1);
   if (r->tables && rows > ATTENTION_FEW) list_blocks(r, s, head, block, worker, operand, value);
   if (s->parts > 1) {
-    float *mine = sums + head * tg_attention_sums_of_head(r, s), *m = mine + s->parts * s->rows * e,
+    float *mine = sums + head * s->floats, *m = mine + s->parts * s->rows * e,
           *l = m + s->parts * s->rows;
     operand[ATTENTION_O] = mine + part * rows * e;
     operand[ATTENTION_M] = m + part * rows, operand[ATTENTION_L] = l + part * rows;
@@ -223,13 +220,13 @@ static void compute(const work *r, const sequence *s, int64_t x, float *sums, ui
 }
 
 /* Merges the parts of one head. */
-static void merge(const work *r, const sequence *s, int64_t head, float *sums, char *workspace) {
+static void merge(const work *r, const sequence *s, int64_t head, float *sums, uint32_t worker, char *workspace) {
   const tg_attention *a = r->a;
+  (void)worker;
   if (!s->rows) return;   /* a sequence without queries; the kernel is promised a row */
   int64_t value[ATTENTION_VALUES], e = a->problem.value_head;
   void *operand[ATTENTION_OPERANDS] = {0};
-  float unused[ATTENTION_FEW], *mine = sums + head * tg_attention_sums_of_head(r, s),
-                               *m = mine + s->parts * s->rows * e;
+  float unused[ATTENTION_FEW], *mine = sums + head * s->floats, *m = mine + s->parts * s->rows * e;
   gather(r, s, head, 0, 0, operand, value);
   operand[ATTENTION_Q] = mine;
   operand[ATTENTION_M] = m, operand[ATTENTION_L] = m + s->parts * s->rows;
@@ -238,79 +235,52 @@ static void merge(const work *r, const sequence *s, int64_t head, float *sums, c
   tg_kit_launch_of(&r->exec, &a->merge, operand, value, workspace);
 }
 
-/* ---- threads ---- */
+/* ---- rounds ---- */
 
-/* The runs, or the merges, that a thread takes; each one's sequence is found by going on from the last one's. */
-static void take(work *r, uint32_t worker, bool merging) {
-  int64_t first = 0, index = 0, before = 0, n = 0;   /* runs and floats before sequence `index`, and its runs */
+static tg_attention_piece *const forward[ATTENTION_ROUNDS] = {append, find_states, compute, merge},
+                          *const backward[ATTENTION_ROUNDS] = {[ATTENTION_RUNS] = tg_attention_run_backward,
+                                                               [ATTENTION_MERGES] = tg_attention_sum_backward};
+
+/* The pieces of a round that a thread takes; each one's sequence is found by going on from the last one's. */
+static void take(void *arg, int64_t task, uint32_t worker) {
+  work *r = arg;
+  tg_attention_piece *piece = (r->a->problem.backward ? backward : forward)[r->round];
+  (void)task;
+  int64_t first = 0, index = 0, before = 0, n = 0;   /* pieces and floats before sequence `index`, and its pieces */
   sequence s = {0};
   char *workspace = tg_kit_own(&r->a->plan, r->workspace, worker);
+  float *sums = (float *)(void *)(r->workspace + r->area.sums);
   for (tg_kit_hand hand = {.worker = worker}; tg_kit_deal_next(&r->deal, &hand);) {
     for (;; index++) {
-      if (!n) {
-        s = tg_attention_sequence_of(r, index);
-        n = merging ? s.parts > 1 ? s.heads : 0 : s.heads * s.blocks * s.parts;
-      }
+      if (!n) s = tg_attention_sequence_of(r, index), n = tg_attention_pieces_of(r, &s, r->round);
       if (hand.from < first + n) break;
-      first += n, before += s.heads * tg_attention_sums_of_head(r, &s), n = 0;
+      first += n, before += s.heads * s.floats, n = 0;
     }
-    if (merging) merge(r, &s, hand.from - first, r->sums + before, workspace);
-    else compute(r, &s, hand.from - first, r->sums + before, worker, workspace);
+    piece(r, &s, hand.from - first, sums + before, worker, workspace);
   }
-}
-
-static void compute_task(void *arg, int64_t task, uint32_t worker) {
-  (void)task;
-  take(arg, worker, false);
-}
-
-static void merge_task(void *arg, int64_t task, uint32_t worker) {
-  (void)task;
-  take(arg, worker, true);
-}
-
-static void states_task(void *arg, int64_t task, uint32_t worker) {
-  work *r = arg;
-  (void)task;
-  for (tg_kit_hand hand = {.worker = worker}; tg_kit_deal_next(&r->deal, &hand);)
-    find_states(r, hand.from, tg_kit_own(&r->a->plan, r->workspace, worker));
-}
-
-static void append_task(void *arg, int64_t task, uint32_t worker) {
-  work *r = arg;
-  (void)task;
-  for (tg_kit_hand hand = {.worker = worker}; tg_kit_deal_next(&r->deal, &hand);) append(r, hand.from);
-}
-
-static void deal_out(work *r, int64_t n, tg_pool_task *task) {
-  tg_kit_deal_open(&r->deal, n, 1, 1);
-  if (n) tg_kit_tasks(&r->exec, (uint32_t)smaller(r->exec.threads, n), task, r);
 }
 
 /* ---- calls ---- */
 
-/* states: only these are found, and go there. NULL: the call is computed. */
-typedef struct { work *r; tg_attention_areas at; uint8_t *states; } running;
-
 static void run_all(void *arg, char *workspace) {
-  const running *x = arg;
-  work *r = x->r;
-  uint8_t *known = x->states ? NULL : (uint8_t *)(uintptr_t)r->call->blocks;
+  work *r = arg;
+  const uint8_t *known = r->call->blocks;
+  bool only_states = r->states != NULL;
   r->workspace = workspace;
-  r->sums = (float *)(void *)(workspace + x->at.sums);
-  r->lists = (int32_t *)(void *)(workspace + x->at.lists);
-  r->states = x->states ? x->states : known ? known : (uint8_t *)workspace + x->at.states;
-  if (r->a->append && !x->states) deal_out(r, r->batch * r->a->kv_heads, append_task);
-  if (!known) deal_out(r, r->tables * r->state_rows, states_task);
-  if (x->states) return;
-  deal_out(r, r->runs, compute_task);
-  deal_out(r, r->merges, merge_task);
+  if (!only_states) r->states = known ? (uint8_t *)(uintptr_t)known : (uint8_t *)workspace + r->area.states;
+  for (r->round = 0; r->round < ATTENTION_ROUNDS; r->round++) {
+    bool left_out = only_states ? r->round != ATTENTION_FINDS : known && r->round == ATTENTION_FINDS;
+    int64_t n = left_out ? 0 : r->pieces[r->round];
+    tg_kit_deal_open(&r->deal, n, 1, 1);
+    if (n) tg_kit_tasks(&r->exec, (uint32_t)smaller(r->exec.threads, n), take, r);
+  }
 }
 
-static tg_status run_in(work *r, tg_attention_areas at, uint8_t *states) {
-  running x = {r, at, states};
-  return tg_kit_run_in(&r->a->plan, "tg_attention_call", at.all, r->call->workspace, r->call->workspace_bytes,
-                       r->exec.threads, run_all, &x);
+/* states: only these are found, and go there. NULL: the call is computed. */
+static tg_status run_in(work *r, uint8_t *states) {
+  r->states = states;
+  return tg_kit_run_in(&r->a->plan, "tg_attention_call", r->area.all, r->call->workspace, r->call->workspace_bytes,
+                       r->exec.threads, run_all, r);
 }
 
 /* ---- on a device ---- */
@@ -390,9 +360,8 @@ tg_status tg_attention_run_sized(const tg_attention *a, const tg_attention_call 
   if (a->plan.device) return put_all(&r);
   if (r.call->queue)
     return wrong(a, "tg_attention_call.queue is given, and the plan is for the CPU: tg_attention_desc.device");
-  if (a->problem.backward) return tg_attention_run_backward(&r);
-  tg_attention_areas at = tg_attention_count(&r);
-  return r.runs ? run_in(&r, at, NULL) : TG_OK;
+  tg_attention_count(&r);
+  return r.pieces[ATTENTION_RUNS] ? run_in(&r, NULL) : TG_OK;
 }
 
 /* ---- in a program ---- */
@@ -480,7 +449,7 @@ tg_status tg_attention_blocks_sized(const tg_attention *a, const tg_attention_ca
   tg_status s = tg_attention_read_sizes(&r, a, call, call_bytes, &copy);
   if (s == TG_OK) s = tg_attention_read_masks(&r);
   if (s != TG_OK) return s;
-  tg_attention_areas at = tg_attention_count(&r);
+  tg_attention_count(&r);
   if (!r.tables) return TG_OK;
-  return out ? run_in(&r, at, out) : wrong(a, "tg_attention_blocks: out is NULL");
+  return out ? run_in(&r, out) : wrong(a, "tg_attention_blocks: out is NULL");
 }

@@ -81,7 +81,7 @@ tg_status tg_attention_space_of(tg_context *c, const tg_attention_desc *d, int64
   bool grid = a->plan.device != NULL;
   if (!grid) tg_attention_narrow(&out->problem, part->size[0]);
   if (grid) choose_grid_values(a, queries, keys, value);
-  else if (rows <= ATTENTION_FEW && tg_attention_most_parts(heads ? a->kv_heads : a->heads, keys) > 1)
+  else if (rows <= ATTENTION_FEW && tg_attention_most_parts(false, heads ? a->kv_heads : a->heads, keys) > 1)
     out->problem.partial = true, out->problem.lse = false;
   if (!grid && rows <= ATTENTION_FEW)
     keys = larger(smaller(keys, ATTENTION_SPLIT), keys_in_memory(&c->target, &a->problem, rows));
