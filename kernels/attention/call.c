@@ -78,21 +78,40 @@ tg_status tg_attention_read_sizes(tg_attention_work *w, const tg_attention *a, c
 
 /* ---- operands ---- */
 
-/* The forward tensor whose type, width and tokens a tensor has. */
-static uint32_t like(uint32_t t) {
-  static const uint8_t of[] = {OF_O, OF_Q, OF_K, OF_V};
-  return t < OF_DO ? t : t <= OF_DV ? of[t - OF_DO] : t == OF_K_NEW || t == OF_K_SCALE ? OF_K : OF_V;
+#define AT(field) offsetof(tg_attention_call, field)
+#define STRIDED(name, like) {#name, AT(name), AT(name##_strides), like}
+#define VECTOR(name) {#name, AT(name), 0, 0}
+#define ARGUMENT(i) [OF_ARG + i] = {"arg", AT(arg) + i * sizeof(void *), AT(arg_strides) + i * 4 * sizeof(int64_t), 0}
+const tg_attention_tensor tg_attention_tensors[TENSORS] = {
+    [OF_Q] = STRIDED(q, OF_Q), STRIDED(k, OF_K), STRIDED(v, OF_V), STRIDED(o, OF_O), VECTOR(slopes), VECTOR(lse),
+    [OF_MASK] = STRIDED(mask, 0),
+    ARGUMENT(0), ARGUMENT(1), ARGUMENT(2), ARGUMENT(3), ARGUMENT(4), ARGUMENT(5), ARGUMENT(6), ARGUMENT(7),
+    [OF_DO] = STRIDED(d_o, OF_O), STRIDED(d_q, OF_Q), STRIDED(d_k, OF_K), STRIDED(d_v, OF_V), VECTOR(sinks),
+    [OF_K_SCALE] = STRIDED(k_scale, OF_K), STRIDED(v_scale, OF_V), VECTOR(cos), VECTOR(sin),
+    [OF_BLOCKS] = STRIDED(block_mask, 0),
+    [OF_K_NEW] = STRIDED(k_new, OF_K), STRIDED(v_new, OF_V)};
+#undef AT
+
+static const void *pointer_of(const tg_attention_call *c, uint32_t t) {
+  const void *p;
+  memcpy(&p, (const char *)c + tg_attention_tensors[t].at, sizeof p);
+  return p;
 }
 
-static tg_status read_tensor(tg_attention_work *w, uint32_t t, const void *p, const int64_t given[3]) {
-  static const char *const names[TENSORS] = {
-      [OF_Q] = "q",      [OF_K] = "k",      [OF_V] = "v",      [OF_O] = "o",          [OF_DO] = "d_o",
-      [OF_DQ] = "d_q",   [OF_DK] = "d_k",   [OF_DV] = "d_v",   [OF_K_NEW] = "k_new",  [OF_V_NEW] = "v_new",
-      [OF_K_SCALE] = "k_scale", [OF_V_SCALE] = "v_scale"};
+static const int64_t *strides_of(const tg_attention_call *c, uint32_t t) {
+  return (const int64_t *)(const void *)((const char *)c + tg_attention_tensors[t].strides);
+}
+
+static tg_status place(tg_attention_work *w, uint32_t t) {
+  return tg_kit_place(w->a->plan.context, call_name, &w->of[t], pointer_of(w->call, t));
+}
+
+static tg_status read_tensor(tg_attention_work *w, uint32_t t) {
+  const int64_t *given = strides_of(w->call, t);
   const tg_attention *a = w->a;
   const tg_attention_problem *q = &a->problem;
   const tg_type type[] = {q->q, q->k, q->v, q->o};
-  uint32_t as = like(t);
+  uint32_t as = tg_attention_tensors[t].like;
   bool of_keys = as == OF_K || as == OF_V, dense = !given[0] && !given[1] && !given[2], fresh = t >= OF_K_NEW,
        paged = q->page && of_keys && !fresh,
        written = q->backward ? t >= OF_DQ : t == OF_O || (a->append && (t == OF_K || (t == OF_V && w->call->v_new)));
@@ -104,14 +123,14 @@ static tg_status read_tensor(tg_attention_work *w, uint32_t t, const void *p, co
   if (t == OF_K_SCALE || t == OF_V_SCALE) width /= as == OF_K ? q->k_group : q->v_group;
   else if (of_keys && q->kv_bits == 4) width /= 2;   /* bytes */
   tg_kit_tensor *x = &w->of[t];
-  *x = (tg_kit_tensor){.name = names[t],
+  *x = (tg_kit_tensor){.name = tg_attention_tensors[t].name,
                        .size = size,
                        .extent = {sequences, heads, tokens, width},
                        .step = {given[0], given[1], given[2], 1}};
   if (dense && starts) x->step[1] = width, x->step[2] = heads * width;   /* [tokens][heads][head] */
   else if (dense) x->step[0] = heads * tokens * width, x->step[1] = tokens * width, x->step[2] = width;
   tg_status s = tg_kit_check_strides(a->plan.context, call_name, x);
-  if (s == TG_OK) s = tg_kit_place(a->plan.context, call_name, x, p);
+  if (s == TG_OK) s = place(w, t);
   if (s != TG_OK) return s;
   if (written && !tg_kit_is_apart(x))
     return wrong(a, "tg_attention_call.%s_strides = {%lld, %lld, %lld} lay two elements on one place", x->name,
@@ -120,40 +139,31 @@ static tg_status read_tensor(tg_attention_work *w, uint32_t t, const void *p, co
   return TG_OK;
 }
 
-/* The mask (a 0) or argument a - 1. */
-static tg_status read_mask(tg_attention_work *w, uint32_t a, const void *p, const int64_t given[4]) {
+/* A mask or an argument: strides that are all 0 are dense, and a dimension that it has no values for has none. */
+static tg_status read_mask(tg_attention_work *w, uint32_t t, tg_type type, uint8_t per, const int64_t extent[4]) {
   static const uint8_t bit[TG_KIT_DIMS] = {TG_PER_BATCH, TG_PER_HEAD, TG_PER_QUERY, TG_PER_KEY};
-  const tg_attention_problem *q = &w->a->problem;
-  tg_context *context = w->a->plan.context;
-  uint8_t per = a ? q->argument[a - 1].per : q->mask_per;
+  const int64_t *given = strides_of(w->call, t);
   bool any = given[0] || given[1] || given[2] || given[3];
-  const tg_attention_call *c = w->call;
-  const int32_t *qs = per & TG_PACKED ? c->query_starts : NULL, *ks = per & TG_PACKED ? c->key_starts : NULL;
   int64_t dense = 1;
-  tg_kit_tensor *x = &w->of[OF_MASK + a];
-  *x = (tg_kit_tensor){.name = a ? "arg" : "mask",
-                       .nth = a,
-                       .size = (uint32_t)tg_type_bytes(a ? q->argument[a - 1].type : q->mask),
-                       .extent = {w->batch, w->a->heads, qs ? qs[w->batch] : w->queries,
-                                  ks ? ks[w->batch] : w->keys}};
+  tg_kit_tensor *x = &w->of[t];
+  *x = (tg_kit_tensor){.name = tg_attention_tensors[t].name,
+                       .nth = t == OF_BLOCKS ? 0 : t - OF_MASK,
+                       .size = (uint32_t)tg_type_bytes(type)};
   for (uint32_t i = TG_KIT_DIMS; i-- > 0;) {
-    if (!(per & bit[i])) {
-      x->extent[i] = x->extent[i] ? 1 : 0;
-      continue;
-    }
+    x->extent[i] = per & bit[i] ? extent[i] : extent[i] != 0;
+    if (!(per & bit[i])) continue;
     x->step[i] = any ? given[i] : dense;
     if (x->extent[i] && __builtin_mul_overflow(dense, x->extent[i], &dense)) dense = (int64_t)1 << 62;
   }
-  tg_status s = tg_kit_check_strides(context, call_name, x);
-  return s == TG_OK ? tg_kit_place(context, call_name, x, p) : s;
+  tg_status s = tg_kit_check_strides(w->a->plan.context, call_name, x);
+  return s == TG_OK ? place(w, t) : s;
 }
 
 /* A row for each position that a query or a key has. */
-static tg_status read_angles(tg_attention_work *w) {
+static tg_status check_angles(const tg_attention_work *w) {
   const tg_attention_call *c = w->call;
-  tg_context *context = w->a->plan.context;
-  int64_t half = w->a->problem.rotary / 2, top_left = w->a->causal == TG_CAUSAL_TOP_LEFT, needed = w->keys;
-  if (!half) return TG_OK;
+  int64_t top_left = w->a->causal == TG_CAUSAL_TOP_LEFT, needed = w->keys;
+  if (!w->a->problem.rotary) return TG_OK;
   for (int64_t b = 0; b < w->batch; b++) {
     int64_t queries = c->query_starts ? c->query_starts[b + 1] - c->query_starts[b] : w->queries;
     if (top_left) needed = tg_attention_larger(needed, queries);
@@ -164,39 +174,42 @@ static tg_status read_angles(tg_attention_work *w) {
   if (c->positions < needed || c->positions > (int64_t)1 << 31)
     return wrong(w->a, "tg_attention_call.positions = %lld, and %lld are needed", (long long)c->positions,
                  (long long)needed);
-  w->of[OF_COS] = tg_kit_vector("cos", c->positions * half, sizeof(float));
-  w->of[OF_SIN] = tg_kit_vector("sin", c->positions * half, sizeof(float));
-  tg_status s = tg_kit_place(context, call_name, &w->of[OF_COS], c->cos);
-  return s == TG_OK ? tg_kit_place(context, call_name, &w->of[OF_SIN], c->sin) : s;
+  return TG_OK;
 }
 
-static tg_status read_blocks(tg_attention_work *w) {
-  const tg_attention_problem *q = &w->a->problem;
-  const int64_t *given = w->call->block_mask_strides;
-  bool any = given[0] || given[1] || given[2] || given[3];
-  tg_kit_tensor *x = &w->of[OF_BLOCKS];
-  *x = (tg_kit_tensor){.name = "block_mask", .size = 1};
-  if (!q->block_rows) return TG_OK;
-  const int64_t extent[TG_KIT_DIMS] = {w->a->block_per & TG_PER_BATCH ? w->batch : 1,
-                                       w->a->block_per & TG_PER_HEAD ? w->a->heads : 1,
-                                       tg_attention_rounded_up(w->queries, q->block_rows),
-                                       tg_attention_rounded_up(w->keys, q->block_keys)};
-  int64_t dense = 1;
-  for (uint32_t i = TG_KIT_DIMS; i-- > 0;) {
-    x->extent[i] = extent[i];
-    x->step[i] = extent[i] <= 1 && i < 2 ? 0 : any ? given[i] : dense;
-    if (extent[i] && __builtin_mul_overflow(dense, extent[i], &dense)) dense = (int64_t)1 << 62;
+/* Operands without strides. The rows of O do not overlap, so their number is far below 2^62. */
+static tg_status read_vectors(tg_attention_work *w) {
+  const tg_attention_call *c = w->call;
+  const tg_attention *a = w->a;
+  const tg_attention_problem *q = &a->problem;
+  int64_t rows = a->heads * (c->query_starts ? w->total : w->batch * w->queries), angles = c->positions * q->rotary / 2;
+  const struct { uint32_t t; int64_t n; } vectors[] = {{OF_COS, q->rotary ? angles : 0},
+                                                       {OF_SIN, q->rotary ? angles : 0},
+                                                       {OF_SLOPES, q->alibi ? a->heads : 0},
+                                                       {OF_SINKS, q->sinks && !q->backward ? a->heads : 0},
+                                                       {OF_LSE, c->lse || q->backward ? rows : 0}};
+  tg_status s = check_angles(w);
+  for (uint32_t i = 0; i < TG_COUNT(vectors) && s == TG_OK; i++) {
+    w->of[vectors[i].t] = tg_kit_vector(tg_attention_tensors[vectors[i].t].name, vectors[i].n, sizeof(float));
+    s = place(w, vectors[i].t);
   }
-  tg_status s = tg_kit_check_strides(w->a->plan.context, call_name, x);
-  return s == TG_OK ? tg_kit_place(w->a->plan.context, call_name, x, w->call->block_mask) : s;
+  return s;
 }
 
 tg_status tg_attention_read_masks(tg_attention_work *w) {
+  const tg_attention_problem *q = &w->a->problem;
   const tg_attention_call *c = w->call;
-  tg_status s = read_blocks(w);
-  if (s == TG_OK && w->a->problem.mask) s = read_mask(w, 0, c->mask, c->mask_strides);
-  for (uint32_t i = 0; i < w->a->problem.arguments_n && s == TG_OK; i++)
-    s = read_mask(w, i + 1, c->arg[i], c->arg_strides[i]);
+  const int64_t blocks[] = {w->batch, w->a->heads,
+                            q->block_rows ? tg_attention_rounded_up(w->queries, q->block_rows) : 0,
+                            q->block_rows ? tg_attention_rounded_up(w->keys, q->block_keys) : 0};
+  tg_status s = TG_OK;
+  if (q->block_rows) s = read_mask(w, OF_BLOCKS, TG_U8, w->a->block_per | TG_PER_QUERY | TG_PER_KEY, blocks);
+  for (uint32_t i = q->mask ? 0 : 1; i <= q->arguments_n && s == TG_OK; i++) {
+    uint8_t per = i ? q->argument[i - 1].per : q->mask_per;
+    const int32_t *qs = per & TG_PACKED ? c->query_starts : NULL, *ks = per & TG_PACKED ? c->key_starts : NULL;
+    const int64_t extent[] = {w->batch, w->a->heads, qs ? qs[w->batch] : w->queries, ks ? ks[w->batch] : w->keys};
+    s = read_mask(w, OF_MASK + i, i ? q->argument[i - 1].type : q->mask, per, extent);
+  }
   return s;
 }
 
@@ -205,53 +218,43 @@ tg_status tg_attention_read_masks(tg_attention_work *w) {
 static tg_status refuse_unread(const tg_attention_work *w) {
   const tg_attention_call *c = w->call;
   const tg_attention *a = w->a;
-  if (c->lse && !a->problem.lse && !a->problem.backward)
-    return wrong(a, "tg_attention_call.lse is given, and the plan does not compute it: tg_attention_desc.lse = 1");
-  if (c->slopes && !a->problem.alibi)
-    return wrong(a, "tg_attention_call.slopes is given, and the plan has none: tg_attention_desc.alibi = 1");
-  if (c->sinks && !a->problem.sinks)
-    return wrong(a, "tg_attention_call.sinks is given, and the plan has none: tg_attention_desc.sinks = 1");
-  if (c->block_mask && !a->problem.block_rows)
-    return wrong(a, "tg_attention_call.block_mask is given, and the plan has none: tg_attention_desc.block_rows");
-  if (c->mask && !a->problem.mask)
-    return wrong(a, "tg_attention_call.mask is given, and the plan has none: tg_attention_desc.mask is its type");
-  if (!a->append && (c->k_new || c->v_new))
-    return wrong(a, "tg_attention_call.k_new or v_new is given, and the plan does not append: "
-                    "tg_attention_desc.append = 1");
-  if (!a->problem.dropout && (c->seed || c->offset))
-    return wrong(a, "tg_attention_call.seed or offset is given, and the plan has none: tg_attention_desc.dropout");
-  if (!a->problem.rotary && (c->cos || c->sin || c->positions))
-    return wrong(a, "tg_attention_call.cos, sin or positions is given, and the plan has none: "
-                    "tg_attention_desc.rotary");
-  if (!a->problem.kv_bits && (c->k_scale || c->v_scale))
-    return wrong(a, "tg_attention_call.k_scale or v_scale is given, and the plan has none: tg_attention_desc.kv_bits");
-  if (!a->problem.page && (c->page_table || c->pages))
-    return wrong(a, "tg_attention_call.page_table is given, and the plan has no pages: tg_attention_desc.page_size");
-  if (!a->problem.backward && (c->d_o || c->d_q || c->d_k || c->d_v))
-    return wrong(a, "tg_attention_call.d_o, d_q, d_k or d_v is given: they are for a plan with backward = 1");
-  for (uint32_t i = a->problem.arguments_n; i < TG_ATTENTION_ARGS; i++)
+  const tg_attention_problem *q = &a->problem;
+  const struct { bool given, read; const char *why; } fields[] = {
+      {c->lse, q->lse || q->backward, "lse is given, and the plan does not compute it: tg_attention_desc.lse = 1"},
+      {c->slopes, q->alibi, "slopes is given, and the plan has none: tg_attention_desc.alibi = 1"},
+      {c->sinks, q->sinks, "sinks is given, and the plan has none: tg_attention_desc.sinks = 1"},
+      {c->block_mask, q->block_rows, "block_mask is given, and the plan has none: tg_attention_desc.block_rows"},
+      {c->mask, q->mask, "mask is given, and the plan has none: tg_attention_desc.mask is its type"},
+      {c->k_new || c->v_new, a->append,
+       "k_new or v_new is given, and the plan does not append: tg_attention_desc.append = 1"},
+      {c->seed || c->offset, q->dropout,
+       "seed or offset is given, and the plan has none: tg_attention_desc.dropout"},
+      {c->cos || c->sin || c->positions, q->rotary,
+       "cos, sin or positions is given, and the plan has none: tg_attention_desc.rotary"},
+      {c->k_scale || c->v_scale, q->kv_bits,
+       "k_scale or v_scale is given, and the plan has none: tg_attention_desc.kv_bits"},
+      {c->page_table || c->pages, q->page,
+       "page_table is given, and the plan has no pages: tg_attention_desc.page_size"},
+      {c->d_o || c->d_q || c->d_k || c->d_v, q->backward,
+       "d_o, d_q, d_k or d_v is given: they are for a plan with backward = 1"}};
+  for (uint32_t i = 0; i < TG_COUNT(fields); i++)
+    if (fields[i].given && !fields[i].read) return wrong(a, "tg_attention_call.%s", fields[i].why);
+  for (uint32_t i = q->arguments_n; i < TG_ATTENTION_ARGS; i++)
     if (c->arg[i])
       return wrong(a, "tg_attention_call.arg[%u] is given, and the plan has %u: tg_attention_desc.arg names them", i,
-                   a->problem.arguments_n);
+                   q->arguments_n);
   return TG_OK;
 }
 
 static tg_status read_tensors(tg_attention_work *w) {
-  const tg_attention_call *c = w->call;
-  const void *p[] = {c->q, c->k, c->v, c->o}, *of_gradients[] = {c->d_o, c->d_q, c->d_k, c->d_v};
-  const int64_t *given[] = {c->q_strides, c->k_strides, c->v_strides, c->o_strides},
-                *given_too[] = {c->d_o_strides, c->d_q_strides, c->d_k_strides, c->d_v_strides};
+  static const uint8_t strided[] = {OF_Q,  OF_K,  OF_V,       OF_O,       OF_DO,    OF_DQ,
+                                    OF_DK, OF_DV, OF_K_SCALE, OF_V_SCALE, OF_K_NEW, OF_V_NEW};
   tg_status s = TG_OK;
-  for (uint32_t t = OF_Q; t <= OF_O && s == TG_OK; t++) s = read_tensor(w, t, p[t], given[t]);
-  for (uint32_t i = 0; i < TG_COUNT(of_gradients) && s == TG_OK; i++) {
-    w->of[OF_DO + i].bytes = 0;
-    if (w->a->problem.backward) s = read_tensor(w, OF_DO + i, of_gradients[i], given_too[i]);
+  for (uint32_t i = 0; i < TG_COUNT(strided) && s == TG_OK; i++) {
+    uint32_t t = strided[i];
+    w->of[t].bytes = 0;
+    if (tg_attention_has_tensor(w->a, t) && (t != OF_V_NEW || w->call->v_new)) s = read_tensor(w, t);
   }
-  if (w->a->problem.kv_bits && s == TG_OK) s = read_tensor(w, OF_K_SCALE, c->k_scale, c->k_scale_strides);
-  if (w->a->problem.kv_bits && s == TG_OK) s = read_tensor(w, OF_V_SCALE, c->v_scale, c->v_scale_strides);
-  w->of[OF_K_NEW].bytes = w->of[OF_V_NEW].bytes = 0;
-  if (w->a->append && s == TG_OK) s = read_tensor(w, OF_K_NEW, c->k_new, c->k_new_strides);
-  if (w->a->append && c->v_new && s == TG_OK) s = read_tensor(w, OF_V_NEW, c->v_new, c->v_new_strides);
   return s;
 }
 
@@ -316,22 +319,10 @@ static tg_status check_overlaps(const tg_attention_work *w) {
 }
 
 tg_status tg_attention_read_operands(tg_attention_work *w) {
-  const tg_attention_call *c = w->call;
-  const tg_attention *a = w->a;
-  tg_context *context = a->plan.context;
   tg_status s = refuse_unread(w);
   if (s == TG_OK) s = read_tensors(w);
   if (s == TG_OK) s = read_table(w);
-  if (s == TG_OK) s = read_angles(w);
-  if (s != TG_OK) return s;
-  /* the rows of O do not overlap, so their number is far below 2^62 */
-  int64_t rows = a->heads * (c->query_starts ? w->total : w->batch * w->queries);
-  w->of[OF_SLOPES] = tg_kit_vector("slopes", a->problem.alibi ? a->heads : 0, sizeof(float));
-  w->of[OF_SINKS] = tg_kit_vector("sinks", a->problem.sinks && !a->problem.backward ? a->heads : 0, sizeof(float));
-  w->of[OF_LSE] = tg_kit_vector("lse", c->lse || a->problem.backward ? rows : 0, sizeof(float));
-  s = tg_kit_place(context, call_name, &w->of[OF_SLOPES], c->slopes);
-  if (s == TG_OK) s = tg_kit_place(context, call_name, &w->of[OF_SINKS], c->sinks);
-  if (s == TG_OK) s = tg_kit_place(context, call_name, &w->of[OF_LSE], c->lse);
+  if (s == TG_OK) s = read_vectors(w);
   if (s == TG_OK) s = tg_attention_read_masks(w);
   return s == TG_OK ? check_overlaps(w) : s;
 }

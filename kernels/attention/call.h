@@ -30,6 +30,11 @@ enum {
   TENSORS
 };
 
+/* call.c. Where the fields of a tensor are in tg_attention_call. like: the tensor of the first four whose type, width
+ * and tokens it has; strides 0: it is a vector. */
+typedef struct tg_attention_tensor { const char *name; uint16_t at, strides; uint8_t like; } tg_attention_tensor;
+extern const tg_attention_tensor tg_attention_tensors[TENSORS];
+
 /* What a call consists of: one round of pieces after the other, each piece of one sequence. Gradients have runs and
  * merges of their own (backward_run.c). */
 enum {

@@ -4,7 +4,6 @@
 #include <math.h>
 #include "api/program.h"
 #include "attention/call.h"
-#include "devices/team.h"
 
 typedef tg_attention_work work;
 typedef tg_attention_sequence sequence;
@@ -366,12 +365,7 @@ tg_status tg_attention_run_sized(const tg_attention *a, const tg_attention_call 
 
 /* ---- in a program ---- */
 
-static tg_status run_put(const void *plan, void *call, const tg_program_where *w) {
-  tg_attention_call *c = call;
-  c->exec = w->exec, c->queue = w->queue;
-  c->workspace = w->workspace, c->workspace_bytes = w->workspace_bytes;
-  return tg_attention_run(plan, c);
-}
+static tg_status run_put(const void *plan, const void *call) { return tg_attention_run(plan, call); }
 
 /* What the call reads and writes. out has room for TENSORS + 1. */
 static uint32_t find_accesses(const work *r, size_t blocks, tg_program_access *out) {
@@ -389,54 +383,47 @@ static uint32_t find_accesses(const work *r, size_t blocks, tg_program_access *o
 tg_status tg_attention_put_sized(tg_program *program, const tg_attention *a, const tg_attention_call *given,
                                  size_t call_bytes) {
 #define AT(field) (uint16_t)offsetof(tg_attention_call, field)
-  enum { FIXED = 16, POINTERS = FIXED + TG_ATTENTION_ARGS };
   tg_attention_call c, copy;
   tg_program_access accesses[TENSORS + 1];
+  uint16_t pointers[TENSORS + 1] = {AT(blocks)};
   work r;
   if (!a || !program) return TG_EINVAL;
   if (!given) return wrong(a, "no call is given");
   if (a->problem.backward)
     return wrong(a, "tg_attention_put: a plan with backward = 1 is run by tg_attention_run alone");
   if (TG_READ(a->plan.context, tg_attention_call, &c, given, call_bytes) != TG_OK) return TG_EINVAL;
-  if (c.queue || c.exec || c.workspace || c.threads)
-    return wrong(a, "tg_attention_put: the program brings workspace, threads and queue: exec, threads, workspace and "
-                    "queue of the call are 0");
+  tg_program_operation op = {.name = "tg_attention_put",
+                             .context = a->plan.context,
+                             .device = a->plan.device,
+                             .plan = a,
+                             .call = &c,
+                             .call_bytes = sizeof c,
+                             .fields = TG_PROGRAM_FIELDS(tg_attention_call),
+                             .pointers = pointers,
+                             .pointers_n = TENSORS + 1,
+                             .accesses = accesses,
+                             .run = run_put};
+  tg_status s = tg_program_lend(program, &op);
+  if (s != TG_OK) return s;
   const int32_t *lists[] = {c.query_starts, c.key_starts, c.key_lengths, c.page_table};
   for (uint32_t i = 0; i < TG_COUNT(lists); i++)
     if (lists[i] && tg_program_stands_for(program, lists[i]))
       return wrong(a, "tg_attention_put: starts and lengths are read now, and cannot be memory of the program");
-  tg_exec exec = {.threads = (int)tg_program_threads(program), .parallel_for = tg_team_for};
-  c.exec = &exec;
-  tg_status s = tg_attention_read_sizes(&r, a, &c, sizeof c, &copy);
+  s = tg_attention_read_sizes(&r, a, &c, sizeof c, &copy);
   if (s == TG_OK) s = tg_attention_read_operands(&r);
   if (s == TG_OK && a->plan.device) s = check_grid(&r);
   if (s != TG_OK) return s;
-  bool device = a->plan.device != NULL;
-  size_t workspace = device ? 0 : tg_attention_workspace(a, &c), blocks = device ? 0 : tg_attention_blocks_bytes(a, &c);
-  c.exec = NULL;
-  uint16_t pointers[POINTERS] = {AT(q), AT(k), AT(v), AT(o), AT(lse), AT(slopes), AT(sinks),
-                                 AT(k_new), AT(v_new), AT(mask), AT(blocks), AT(block_mask),
-                                 AT(k_scale), AT(v_scale), AT(cos), AT(sin)};
-  for (uint32_t i = 0; i < TG_ATTENTION_ARGS; i++) pointers[FIXED + i] = (uint16_t)(AT(arg) + i * sizeof c.arg[0]);
+  for (uint32_t t = 0; t < TENSORS; t++) pointers[t + 1] = tg_attention_tensors[t].at;
   size_t starts = (size_t)(r.batch + 1) * sizeof(int32_t);
   const struct tg_program_copy copies[] = {{AT(query_starts), c.query_starts, starts},
                                            {AT(key_starts), c.key_starts, starts},
                                            {AT(key_lengths), c.key_lengths, starts - sizeof(int32_t)},
                                            {AT(page_table), c.page_table, (size_t)r.table_entries * sizeof(int32_t)}};
-  return tg_program_add(program, &(tg_program_operation){.name = "tg_attention_put",
-                                                         .context = a->plan.context,
-                                                         .device = a->plan.device,
-                                                         .plan = a,
-                                                         .call = &c,
-                                                         .call_bytes = sizeof c,
-                                                         .pointers = pointers,
-                                                         .pointers_n = POINTERS,
-                                                         .copies = copies,
-                                                         .copies_n = TG_COUNT(copies),
-                                                         .accesses = accesses,
-                                                         .accesses_n = find_accesses(&r, blocks, accesses),
-                                                         .workspace = workspace,
-                                                         .run = run_put});
+  op.copies = copies, op.copies_n = TG_COUNT(copies);
+  bool device = a->plan.device != NULL;
+  op.accesses_n = find_accesses(&r, device ? 0 : tg_attention_blocks_bytes(a, &c), accesses);
+  op.workspace = device ? 0 : tg_attention_workspace(a, &c);
+  return tg_program_add(program, &op);
 #undef AT
 }
 

@@ -2,7 +2,6 @@
  * Runs a call of a plan: checks every field, picks the kernel for its sizes, gathers its operands, and gives the tasks
  * to the threads. Takes no lock, allocates nothing, and cannot fail once the checks are passed. */
 #include "api/program.h"
-#include "devices/team.h"
 #include "gemm/plan.h"
 #include "kit/operands.h"
 
@@ -476,12 +475,7 @@ tg_status tg_gemm_run_sized(const tg_gemm *g, const tg_gemm_call *call, size_t c
 
 /* ---- in a program ---- */
 
-static tg_status run_put(const void *plan, void *call, const tg_program_where *w) {
-  tg_gemm_call *c = call;
-  c->exec = w->exec, c->queue = w->queue;
-  c->workspace = w->workspace, c->workspace_bytes = w->workspace_bytes;
-  return tg_gemm_run(plan, c);
-}
+static tg_status run_put(const void *plan, const void *call) { return tg_gemm_run(plan, call); }
 
 static int64_t argument_elements(const run *r, uint32_t a) {
   switch (r->g->problem.argument[a].per) {
@@ -535,11 +529,6 @@ tg_status tg_gemm_put_sized(tg_program *program, const tg_gemm *g, const tg_gemm
   if (!device && ((c.alpha && tg_program_stands_for(program, c.alpha)) ||
                   (c.beta && tg_program_stands_for(program, c.beta))))
     return wrong(g, "tg_gemm_put: alpha and beta are read now, and cannot be memory of the program");
-  if (c.queue || c.exec || c.workspace || c.threads)
-    return wrong(g, "tg_gemm_put: the program brings workspace, threads and queue: exec, threads, workspace and queue "
-                    "of the call are 0");
-  tg_status s = read_call(&r, g, &c);
-  if (s != TG_OK || !r.m || !r.n) return s;
   uint16_t pointers[POINTERS] = {AT(a), AT(b), AT(c), AT(b_scale), AT(b_zero)};
   for (uint32_t a = 0; a < TG_GEMM_ARGS; a++) pointers[SCALARS + a] = (uint16_t)(AT(arg) + a * sizeof c.arg[0]);
   pointers[POINTERS - 2] = AT(alpha), pointers[POINTERS - 1] = AT(beta);
@@ -547,23 +536,24 @@ tg_status tg_gemm_put_sized(tg_program *program, const tg_gemm *g, const tg_gemm
   const struct tg_program_copy copies[] = {{AT(batch_strides), c.batch_strides, 3 * sizeof *c.batch_strides},
                                            {AT(alpha), c.alpha, of_acc},
                                            {AT(beta), c.beta, of_acc}};
-  tg_exec exec = {.threads = (int)tg_program_threads(program), .parallel_for = tg_team_for};
-  c.exec = &exec;
-  size_t workspace = device ? 0 : tg_gemm_workspace(g, &c);
-  c.exec = NULL;
-  return tg_program_add(program, &(tg_program_operation){.name = "tg_gemm_put",
-                                                         .context = g->plan.context,
-                                                         .device = g->plan.device,
-                                                         .plan = g,
-                                                         .call = &c,
-                                                         .call_bytes = sizeof c,
-                                                         .pointers = pointers,
-                                                         .pointers_n = device ? POINTERS : POINTERS - 2,
-                                                         .copies = copies,
-                                                         .copies_n = device ? 1 : TG_COUNT(copies),
-                                                         .accesses = accesses,
-                                                         .accesses_n = find_accesses(&r, accesses),
-                                                         .workspace = workspace,
-                                                         .run = run_put});
+  tg_program_operation op = {.name = "tg_gemm_put",
+                             .context = g->plan.context,
+                             .device = g->plan.device,
+                             .plan = g,
+                             .call = &c,
+                             .call_bytes = sizeof c,
+                             .fields = TG_PROGRAM_FIELDS(tg_gemm_call),
+                             .pointers = pointers,
+                             .pointers_n = device ? POINTERS : POINTERS - 2,
+                             .copies = copies,
+                             .copies_n = device ? 1 : TG_COUNT(copies),
+                             .accesses = accesses,
+                             .run = run_put};
+  tg_status s = tg_program_lend(program, &op);
+  if (s == TG_OK) s = read_call(&r, g, &c);
+  if (s != TG_OK || !r.m || !r.n) return s;
+  op.accesses_n = find_accesses(&r, accesses);
+  op.workspace = device ? 0 : tg_gemm_workspace(g, &c);
+  return tg_program_add(program, &op);
 #undef AT
 }

@@ -2,7 +2,6 @@
  * Reads and checks a call, and runs it. Takes no lock, allocates nothing, and cannot fail once the checks are
  * passed. */
 #include "api/program.h"
-#include "devices/team.h"
 #include "kit/operands.h"
 #include "nn/plan.h"
 
@@ -139,12 +138,7 @@ tg_status tg_nn_run_sized(const tg_nn *nn, const tg_nn_call *call, size_t call_b
 
 /* ---- in a program ---- */
 
-static tg_status run_put(const void *plan, void *call, const tg_program_where *w) {
-  tg_nn_call *c = call;
-  c->exec = w->exec, c->queue = w->queue;
-  c->workspace = w->workspace, c->workspace_bytes = w->workspace_bytes;
-  return tg_nn_run(plan, c);
-}
+static tg_status run_put(const void *plan, const void *call) { return tg_nn_run(plan, call); }
 
 tg_status tg_nn_put_sized(tg_program *program, const tg_nn *nn, const tg_nn_call *given, size_t call_bytes) {
   tg_nn_call c;
@@ -155,10 +149,18 @@ tg_status tg_nn_put_sized(tg_program *program, const tg_nn *nn, const tg_nn_call
   if (!nn || !program) return TG_EINVAL;
   if (!given) return wrong(&r, "no call is given");
   if (TG_READ(nn->plan.context, tg_nn_call, &c, given, call_bytes) != TG_OK) return TG_EINVAL;
-  if (c.queue || c.exec || c.workspace || c.threads)
-    return wrong(&r, "tg_nn_put: the program brings workspace, threads and queue: exec, threads, workspace and queue "
-                     "of the call are 0");
-  tg_status s = read_sizes(&r);
+  tg_program_operation op = {.name = "tg_nn_put",
+                             .context = nn->plan.context,
+                             .device = nn->plan.device,
+                             .plan = nn,
+                             .call = &c,
+                             .call_bytes = sizeof c,
+                             .fields = TG_PROGRAM_FIELDS(tg_nn_call),
+                             .pointers = pointers,
+                             .accesses = accesses,
+                             .run = run_put};
+  tg_status s = tg_program_lend(program, &op);
+  if (s == TG_OK) s = read_sizes(&r);
   if (s == TG_OK) s = read_operands(&r);
   if (s != TG_OK) return s;
   const tg_nn_operation *o = tg_nn_operation_of(nn->problem.op, nn->problem.backward);
@@ -168,23 +170,7 @@ tg_status tg_nn_put_sized(tg_program *program, const tg_nn *nn, const tg_nn_call
     pointers[n] = tg_nn_operands[i].at;
     accesses[n++] = (tg_program_access){r.of[i].at, (size_t)r.of[i].bytes, r.of[i].size, read, written};
   }
-  tg_exec exec = {.threads = (int)tg_program_threads(program), .parallel_for = tg_team_for};
-  size_t workspace = 0;
-  if (!nn->plan.device) {
-    c.exec = &exec;
-    workspace = tg_nn_workspace(nn, &c);
-    c.exec = NULL;
-  }
-  return tg_program_add(program, &(tg_program_operation){.name = "tg_nn_put",
-                                                         .context = nn->plan.context,
-                                                         .device = nn->plan.device,
-                                                         .plan = nn,
-                                                         .call = &c,
-                                                         .call_bytes = sizeof c,
-                                                         .pointers = pointers,
-                                                         .pointers_n = n,
-                                                         .accesses = accesses,
-                                                         .accesses_n = n,
-                                                         .workspace = workspace,
-                                                         .run = run_put});
+  op.pointers_n = op.accesses_n = n;
+  op.workspace = nn->plan.device ? 0 : tg_nn_workspace(nn, &c);
+  return tg_program_add(program, &op);
 }

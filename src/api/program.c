@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 #include "api/program.h"
+#include "devices/team.h"
 
 enum { PAGE = 4096, ALIGN = 64 };
 
@@ -229,6 +230,24 @@ static bool copy_arrays(tg_program *p, const tg_program_operation *o, char *call
   return true;
 }
 
+tg_status tg_program_lend(tg_program *p, tg_program_operation *o) {
+  const tg_program_fields *f = &o->fields;
+  const struct { uint16_t at; size_t bytes; } given[] = {
+      {f->exec, sizeof(void *)}, {f->queue, sizeof(void *)}, {f->workspace, sizeof(void *)},
+      {f->threads, sizeof(int32_t)}};
+  static const char zero[sizeof(void *)];
+  for (uint32_t i = 0; i < TG_COUNT(given); i++)
+    if (memcmp((char *)o->call + given[i].at, zero, given[i].bytes))
+      return fail(p, TG_EINVAL,
+                  "%s: the program brings workspace, threads and queue: exec, threads, workspace and queue of the call "
+                  "are 0",
+                  o->name);
+  const tg_exec *exec = &o->exec;
+  o->exec = (tg_exec){.threads = (int)tg_program_threads(p), .parallel_for = tg_team_for};
+  memcpy((char *)o->call + f->exec, &exec, sizeof exec);
+  return TG_OK;
+}
+
 tg_status tg_program_add(tg_program *p, const tg_program_operation *o) {
   if (still_open(p) != TG_OK) return TG_EINVAL;
   if (o->context != p->context || (o->device ? o->device : p->context->devices) != p->device)
@@ -240,12 +259,14 @@ tg_status tg_program_add(tg_program *p, const tg_program_operation *o) {
   if (!step || !call || !pointers || !accesses) return TG_ENOMEM;
   *step = (tg_program_step){.plan = o->plan,
                             .run = o->run,
+                            .fields = o->fields,
                             .call = call,
                             .call_bytes = o->call_bytes,
                             .workspace = o->workspace,
                             .pointers = pointers,
                             .accesses = accesses};
   memcpy(call, o->call, o->call_bytes);
+  memset(call + o->fields.exec, 0, sizeof(void *));
   if (!copy_arrays(p, o, call)) return TG_ENOMEM;
   for (uint32_t i = 0; i < o->pointers_n; i++) {
     void *at;

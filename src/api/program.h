@@ -8,13 +8,11 @@
 /* Memory that a step reads or writes. align: of its elements, in bytes */
 typedef struct tg_program_access { uintptr_t at; size_t bytes; uint32_t align; bool read, written; } tg_program_access;
 
-/* Where an operation runs: with these threads and this memory, or put on the queue. */
-typedef struct tg_program_where {
-  const tg_exec *exec;
-  void *workspace;
-  size_t workspace_bytes;
-  tg_queue *queue;             /* NULL: on the host's CPU */
-} tg_program_where;
+/* The fields of an operation's call that a program sets in each run, as offsets into its struct. */
+typedef struct tg_program_fields { uint16_t exec, threads, queue, workspace, workspace_bytes; } tg_program_fields;
+#define TG_PROGRAM_FIELDS(call)                                                                                      \
+  { offsetof(call, exec), offsetof(call, threads), offsetof(call, queue), offsetof(call, workspace),                 \
+    offsetof(call, workspace_bytes) }
 
 /* A call of an operation as a step. Everything is copied. */
 typedef struct tg_program_operation {
@@ -22,8 +20,9 @@ typedef struct tg_program_operation {
   tg_context *context;
   tg_device *device;           /* NULL: the host's CPU */
   const void *plan;
-  const void *call;            /* the operation's struct, with addresses as they were recorded */
+  void *call;                  /* the operation's struct, with addresses as they were recorded */
   size_t call_bytes;           /* at most TG_PROGRAM_CALL */
+  tg_program_fields fields;
   /* offsets of the pointers in it which each run sets to that run's memory; those that are NULL stay so */
   const uint16_t *pointers;
   uint32_t pointers_n, copies_n, accesses_n;
@@ -31,14 +30,18 @@ typedef struct tg_program_operation {
   const struct tg_program_copy { uint16_t offset; const void *data; size_t bytes; } *copies;
   const tg_program_access *accesses;
   size_t workspace;            /* that it needs on tg_program_threads() threads of a tg_exec */
-  tg_status (*run)(const void *plan, void *call, const tg_program_where *);
+  tg_status (*run)(const void *plan, const void *call);
+  tg_exec exec;                /* set by tg_program_lend */
 } tg_program_operation;
 enum { TG_PROGRAM_CALL = 2048 };
 
 uint32_t tg_program_threads(const tg_program *);
 /* Does the address stand for memory of the program, so that nothing can be read there? */
 bool tg_program_stands_for(const tg_program *, const void *);
-tg_status tg_program_add(tg_program *, const tg_program_operation *);
+/* lend: refuses a call that has one of the fields itself, and gives it o->exec with the program's threads, for which
+ * the operation then finds its workspace. add: adds it, without that. */
+tg_status tg_program_lend(tg_program *, tg_program_operation *o);
+tg_status tg_program_add(tg_program *, const tg_program_operation *o);
 
 /* ---- within src/api ---- */
 
@@ -64,7 +67,8 @@ typedef struct tg_program_step {
   uint32_t group;
   tg_kernel *kernel;           /* NULL: an operation */
   const void *plan;
-  tg_status (*run)(const void *plan, void *call, const tg_program_where *);
+  tg_status (*run)(const void *plan, const void *call);
+  tg_program_fields fields;
   const char *call;
   size_t call_bytes, workspace;
   tg_program_pointer *pointers;   /* of a kernel: its buffers */

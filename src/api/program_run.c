@@ -79,18 +79,24 @@ static tg_status check_call(const tg_program *p, const tg_program_call *c) {
 
 /* ---- on the CPU ---- */
 
-static void *call_of(const run *r, const tg_program_step *s, char *copy) {
+static void call_of(const run *r, const tg_program_step *s, char *copy) {
   memcpy(copy, s->call, s->call_bytes);
   for (uint32_t i = 0; i < s->pointers_n; i++) {
     void *at = address(r, &s->pointers[i]);
     memcpy(copy + s->pointers[i].field, &at, sizeof at);
   }
-  return copy;
 }
 
-static tg_status run_operation(run *r, const tg_program_step *s, const tg_program_where *w) {
-  _Alignas(16) char copy[TG_PROGRAM_CALL];
-  return s->run(s->plan, call_of(r, s, copy), w);
+/* queue NULL: with this memory, on the run's threads. */
+static tg_status run_operation(run *r, const tg_program_step *s, tg_queue *queue, void *workspace, size_t bytes) {
+  _Alignas(16) char call[TG_PROGRAM_CALL];
+  const tg_exec *exec = queue ? NULL : &r->exec;
+  call_of(r, s, call);
+  memcpy(call + s->fields.exec, &exec, sizeof exec);
+  memcpy(call + s->fields.queue, &queue, sizeof queue);
+  memcpy(call + s->fields.workspace, &workspace, sizeof workspace);
+  memcpy(call + s->fields.workspace_bytes, &bytes, sizeof bytes);
+  return s->run(s->plan, call);
 }
 
 /* The kernels from s on that are in its group. Returns the next step. */
@@ -120,11 +126,11 @@ static void run_steps(void *arg, tg_team *team) {
   const tg_program *p = r->p;
   bool several = r->exec.threads > 1;
   r->exec.parallel_for = several ? tg_team_for : NULL, r->exec.user = several ? team : NULL;
-  const tg_program_where w = {.exec = &r->exec, .workspace = r->area + p->planned, .workspace_bytes = p->scratch};
+  char *scratch = r->area + p->planned;
   for (const tg_program_step *s = p->first; s && r->status == TG_OK;)
-    if (s->kernel) s = run_kernels(r, s, w.workspace);
+    if (s->kernel) s = run_kernels(r, s, scratch);
     else {
-      r->status = run_operation(r, s, &w);
+      r->status = run_operation(r, s, NULL, scratch, p->scratch);
       if (r->status != TG_OK) snprintf(r->message, sizeof r->message, "%s", tg_error_message(p->context));
       s = s->next;
     }
@@ -178,7 +184,7 @@ static tg_status record(tg_program *p, const tg_program_call *c) {
   tg_status s = tg_queue_record(p->queue);
   if (s != TG_OK) return s;
   for (const tg_program_step *step = p->first; step && s == TG_OK; step = step->next)
-    s = step->kernel ? put_kernel(&r, step) : run_operation(&r, step, &(tg_program_where){.queue = p->queue});
+    s = step->kernel ? put_kernel(&r, step) : run_operation(&r, step, p->queue, NULL, 0);
   tg_status ended = tg_queue_recorded(p->queue, &graph);
   if (s == TG_OK && ended == TG_OK) {
     for (uint32_t i = 0; i < c->arguments_n; i++) p->recorded[i] = c->arguments[i];
