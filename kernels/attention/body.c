@@ -3,93 +3,48 @@
 #include <stdio.h>
 #include "attention/body.h"
 
-#define NAMES_8(x) x "0", x "1", x "2", x "3", x "4", x "5", x "6", x "7"
-static const char *const operands[ATTENTION_OPERANDS] = {
-    "Q",      "K",     "V",         "O",         "scale",    "cap",    "slope", "lse",         "part_m",
-    "part_l", "other", "other_lse", "full_list", "cut_list", "states", "mask",  NAMES_8("arg"),
-    "dO",     "dQ",    "dK",        "dV",        "change", "sink", "k_scale", "v_scale",
-    "block_mask", "cos_of", "sin_of", "philox", "page_table"};
-static const char *const values[ATTENTION_VALUES] = {
-    "M",      "N",      "ldq",    "ldk",    "ldv",    "ldo",    "at",     "window", "query0", "key0",   "batch",
-    "head",   "full_n", "cut_n",  "parts",  "mask_q", "mask_k", "arg0_q", "arg0_k", "arg1_q", "arg1_k", "arg2_q",
-    "arg2_k", "arg3_q", "arg3_k", "arg4_q", "arg4_k", "arg5_q", "arg5_k", "arg6_q", "arg6_k", "arg7_q", "arg7_k",
-    "B",      "H",      "q_b",    "q_h",    "k_b",    "k_h",    "v_b",    "v_h",    "o_b",    "o_h",
-    "lddo",   "lddq",   "lddk",   "lddv",
-    "sink_step", "ldks", "ldvs", "ks_page", "vs_page",
-    "blocks_m", "blocks_n", "blocks_q", "blocks_k", "positions", "turn_q", "turn_step", "turn_k", "sequence_head",
-    "pages", "page_at", "table_n", "k_page", "v_page"};
+static const char *const operands[] = {
+#define OPERAND(name, text) text,
+#include "attention/names.def"
+};
+static const char *const values[] = {
+#define VALUE(name, text, has, least, most) text,
+#include "attention/names.def"
+};
 const tg_kit_names tg_attention_names = {operands, values, ATTENTION_OPERANDS, ATTENTION_VALUES};
 
 /* ---- parameters ---- */
 
-/* Of the values that only some variants have. */
-static bool has_value_of_variant(const tg_attention_problem *p, uint32_t v) {
-  if (v >= ATTENTION_PAGES) return p->page;
-  if (v >= ATTENTION_LDKS && v <= ATTENTION_VS_PAGE)
-    return p->kv_bits && (p->page || v <= ATTENTION_LDVS);
-  if (v >= ATTENTION_BLOCKS_M && v <= ATTENTION_BLOCKS_K) return p->block_rows;
-  if (v >= ATTENTION_POSITIONS && v <= ATTENTION_TURN_K) return p->rotary;
-  if (v == ATTENTION_STREAM) return p->dropout;
-  if (v == ATTENTION_SINK_STEP) return p->sinks && !p->partial && !p->backward;
-  return false;
+/* Has the mask (a 0) or argument a - 1 an element for each query, or key? A grid's are dense. */
+static bool steps(const tg_attention_problem *p, uint32_t a, uint8_t per) {
+  return !p->grid && (a ? a - 1 < p->arguments_n && p->argument[a - 1].per & per : p->mask && p->mask_per & per);
 }
 
-static bool has_value(const tg_attention_problem *p, const tg_kernel_def *sketch, uint32_t v) {
-  if (v >= ATTENTION_SINK_STEP) return sketch != tg_attention_states && has_value_of_variant(p, v);
-  if (v >= ATTENTION_LDDO) return sketch == tg_attention_backward && !(p->partial && v == ATTENTION_LDDQ);
-  if (v == ATTENTION_FULL_N || v == ATTENTION_CUT_N) return p->lists && sketch != tg_attention_states;
-  if (v >= ATTENTION_LDQ && v <= ATTENTION_LDO && sketch == tg_attention_states) return false;
-  if (v >= ATTENTION_SEQUENCES || (p->grid && v > ATTENTION_WINDOW)) return p->grid && v >= ATTENTION_SEQUENCES;
-  bool mods = p->score_mod || p->mask_mod,
-       places = mods || p->block_rows || (p->dropout && sketch != tg_attention_states);   /* of queries and keys */
-  if (v <= ATTENTION_LDO) return !(p->partial && v == ATTENTION_LDO) || p->backward;
-  if (v == ATTENTION_AT) return p->causal || p->window || p->alibi;
-  if (v == ATTENTION_WINDOW) return p->window;
-  if (v < ATTENTION_BATCH) return places;
-  if (v < ATTENTION_PARTS) return mods;
-  if (v == ATTENTION_PARTS) return false;
-  uint32_t a = (v - ATTENTION_STEPS) / 2, bit = (v - ATTENTION_STEPS) % 2 ? TG_PER_KEY : TG_PER_QUERY;
-  if (!a) return p->mask && p->mask_per & bit;
-  return a - 1 < p->arguments_n && p->argument[a - 1].per & bit;
+uint32_t tg_attention_bind(const tg_attention_problem *p, const tg_kernel_def *sketch, tg_binding *b) {
+  /* a grid's steps have 31 bits, so that its addresses take few registers */
+  const int64_t size = (int64_t)1 << 31, step = p->grid ? size - 1 : (int64_t)1 << 40;
+  bool states = sketch == tg_attention_states, gradients = sketch == tg_attention_backward,
+       mods = (p->score_mod || p->mask_mod) && !p->grid,
+       places = mods || (!p->grid && (p->block_rows || (p->dropout && !states)));   /* of queries and keys */
+  const struct { bool has; int64_t least, most; } all[] = {
+#define VALUE(name, text, has, least, most) {has, least, most},
+#include "attention/names.def"
+  };
+  uint32_t n = 0;
+  for (uint32_t v = 0; v < ATTENTION_VALUES; v++)
+    if (all[v].has)
+      b[n++] = (tg_binding){values[v], all[v].least, all[v].most, v == ATTENTION_HEADS ? p->group : 1};
+  return n;
 }
 
 void tg_attention_kernel_of(const tg_attention_problem *p, const tg_kernel_def *sketch, tg_attention_def *out) {
+  tg_binding b[ATTENTION_VALUES];
+  uint32_t of = tg_attention_bind(p, sketch, b);
   size_t n = 0;
-  for (uint32_t v = 0; v < ATTENTION_VALUES; v++)
-    if (has_value(p, sketch, v))
-      n += (size_t)snprintf(out->params + n, sizeof out->params - n, "%s%s", n ? ", " : "", values[v]);
+  for (uint32_t v = 0; v < of; v++)
+    n += (size_t)snprintf(out->params + n, sizeof out->params - n, "%s%s", n ? ", " : "", b[v].name);
   out->def = *sketch;
   out->def.params = out->params;
-}
-
-/* A grid's steps have 31 bits, so that its addresses take few registers. */
-uint32_t tg_attention_bind(const tg_attention_problem *p, const tg_kernel_def *sketch, tg_binding *b) {
-  const int64_t most = (int64_t)1 << 31, most_step = p->grid ? most - 1 : (int64_t)1 << 40;
-  uint32_t n = 0;
-  for (uint32_t v = 0; v < ATTENTION_VALUES; v++) {
-    if (!has_value(p, sketch, v)) continue;
-    tg_binding x = {values[v], 0, most, 1};
-    if (v == ATTENTION_ROWS) x.lo = p->rows.lo, x.hi = p->rows.hi;
-    else if (v == ATTENTION_KEYS) x.lo = p->keys.lo, x.hi = p->keys.hi;
-    else if (v == ATTENTION_AT) x.lo = p->grid ? -(most >> 2) : -most, x.hi = -x.lo;
-    else if (v == ATTENTION_WINDOW) x.lo = 1;
-    else if (v == ATTENTION_SINK_STEP) x.hi = 1;
-    else if (v >= ATTENTION_LDKS && v <= ATTENTION_VS_PAGE) x.hi = most_step;
-    else if (v == ATTENTION_STREAM) x.hi = UINT32_MAX;
-    else if (v == ATTENTION_BLOCKS_M || v == ATTENTION_BLOCKS_N) x.lo = 1;
-    else if (v == ATTENTION_BLOCKS_Q || v == ATTENTION_BLOCKS_K) x.hi = most_step;
-    else if (v == ATTENTION_TURN_STEP) x.hi = 1;
-    else if (v == ATTENTION_POSITIONS || v == ATTENTION_PAGES || v == ATTENTION_TABLE_N) x.lo = 1;
-    else if (v == ATTENTION_PAGE_AT) x.hi = p->page - 1;
-    else if (v >= ATTENTION_K_PAGE) x.hi = most_step;
-    else if (v >= ATTENTION_LDDO) x.lo = 1, x.hi = most_step;
-    else if (v == ATTENTION_SEQUENCES || v == ATTENTION_HEADS) x.lo = 1, x.hi = 1 << 16;
-    else if (v >= ATTENTION_STEPS) x.hi = most_step;
-    else if (v <= ATTENTION_LDO) x.lo = p->grid || v == ATTENTION_LDO, x.hi = most_step;
-    if (v == ATTENTION_HEADS) x.lo = x.multiple = p->group;
-    b[n++] = x;
-  }
-  return n;
 }
 
 /* ---- texts ---- */

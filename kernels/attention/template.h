@@ -47,85 +47,15 @@ static inline bool tg_attention_is_masked(const tg_attention_problem *p) {
   return p->mask_mod || p->mask == TG_BOOL || p->block_rows;
 }
 
-/* Names of the buffers and of the run-time parameters, in the order of ATTENTION_Q.. and ATTENTION_ROWS.. */
+/* Buffers and run-time parameters: ATTENTION_Q.. and ATTENTION_ROWS.. */
 enum {
-  ATTENTION_Q,
-  ATTENTION_K,
-  ATTENTION_V,
-  ATTENTION_O,
-  ATTENTION_SCALE,
-  ATTENTION_CAP,
-  ATTENTION_SLOPE,
-  ATTENTION_LSE,
-  ATTENTION_M,
-  ATTENTION_L,
-  ATTENTION_OTHER,               /* of a merge: the second part */
-  ATTENTION_OTHER_LSE,
-  ATTENTION_FULL,                /* lists of blocks of keys */
-  ATTENTION_CUT,
-  ATTENTION_STATES,              /* of a row of blocks: which of them are seen */
-  ATTENTION_MASK,
-  ATTENTION_ARG,
-  ATTENTION_DO = ATTENTION_ARG + ATTENTION_ARGUMENTS,   /* of gradients */
-  ATTENTION_DQ,
-  ATTENTION_DK,
-  ATTENTION_DV,
-  ATTENTION_CHANGE,              /* factor of dS: what a score changes by with Q.K */
-  ATTENTION_SINK,                /* of a head: a score that has no value */
-  ATTENTION_K_SCALE,             /* of integers */
-  ATTENTION_V_SCALE,
-  ATTENTION_BLOCKS,              /* a mask of blocks, from the first row of blocks of the sequence and head on */
-  ATTENTION_COS,                 /* of rotary embedding: rows are positions */
-  ATTENTION_SIN,
-  ATTENTION_PHILOX,              /* of dropout: seed, low and high half, and offset */
-  ATTENTION_TABLE,               /* the pages of the sequence, from that of key 0 on */
+#define OPERAND(name, text) ATTENTION_##name,
+#include "attention/names.def"
   ATTENTION_OPERANDS
 };
 enum {
-  ATTENTION_ROWS,
-  ATTENTION_KEYS,
-  ATTENTION_LDQ,                 /* elements from one row of Q, K, V, O to the next */
-  ATTENTION_LDK,
-  ATTENTION_LDV,
-  ATTENTION_LDO,
-  ATTENTION_AT,                  /* the key at which row 0 stands: with a causal mask it sees keys 0..at */
-  ATTENTION_WINDOW,
-  ATTENTION_QUERY0,              /* for the modifications: index of row 0 and of key 0, of the sequence, the head */
-  ATTENTION_KEY0,
-  ATTENTION_BATCH,
-  ATTENTION_HEAD,
-  ATTENTION_FULL_N,              /* lengths of the lists */
-  ATTENTION_CUT_N,
-  ATTENTION_PARTS,               /* of a merge */
-  /* elements from one query to the next and from one key to the next: first of the mask, then of the arguments */
-  ATTENTION_STEPS,
-  /* of a grid: sequences, heads; elements from one sequence to the next and from one head to the next of Q, K, V, O */
-  ATTENTION_SEQUENCES = ATTENTION_STEPS + 2 * (1 + ATTENTION_ARGUMENTS),
-  ATTENTION_HEADS,
-  ATTENTION_FAR,
-  ATTENTION_LDDO = ATTENTION_FAR + 8,   /* elements from one row to the next of dO, dQ, dK, dV */
-  ATTENTION_LDDQ,
-  ATTENTION_LDDK,
-  ATTENTION_LDDV,
-  ATTENTION_SINK_STEP,           /* from the sink of one row to that of the next: 0, or 1 where rows are heads */
-  ATTENTION_LDKS,                /* of scales: elements from one key, and from one page, to the next */
-  ATTENTION_LDVS,
-  ATTENTION_KS_PAGE,
-  ATTENTION_VS_PAGE,
-  ATTENTION_BLOCKS_M,            /* its rows and columns, and elements from one row and from one column to the next */
-  ATTENTION_BLOCKS_N,
-  ATTENTION_BLOCKS_Q,
-  ATTENTION_BLOCKS_K,
-  ATTENTION_POSITIONS,           /* rows of these; position of row 0, from one row to the next, and of key 0 */
-  ATTENTION_TURN_Q,
-  ATTENTION_TURN_STEP,
-  ATTENTION_TURN_K,
-  ATTENTION_STREAM,              /* of dropout: which head of which sequence */
-  ATTENTION_PAGES,               /* of a table: pages that there are; where key 0 stands in its page */
-  ATTENTION_PAGE_AT,
-  ATTENTION_TABLE_N,             /* entries of the table */
-  ATTENTION_K_PAGE,              /* elements from one page to the next */
-  ATTENTION_V_PAGE,
+#define VALUE(name, text, has, least, most) ATTENTION_##name,
+#include "attention/names.def"
   ATTENTION_VALUES
 };
 extern const tg_kit_names tg_attention_names;
