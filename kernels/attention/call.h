@@ -83,8 +83,8 @@ tg_status tg_attention_read_operands(tg_attention_work *w);
 tg_status tg_attention_read_masks(tg_attention_work *w);
 
 /* divide.c. What one sequence of a batch consists of: `rows` queries against `keys` keys. Runs: for each of `heads`
- * heads, for each block of `block` rows, for each of `parts` parts of `part` keys. floats: partial results of each of the
- * heads: O, then m, then l of each part, or dQ of the parts. */
+ * heads, for each block of `block` rows, for each of `parts` parts of `part` keys. floats: partial results of each of
+ * the heads: O, then m, then l of each part, or dQ of the parts. */
 typedef struct tg_attention_sequence {
   int64_t index, queries, keys, first_query, first_key;
   int64_t skipped;                     /* keys before those, which no query sees */
