@@ -41,7 +41,16 @@ typedef struct tg_program_options {   /* zero means default; fields are only eve
   /* the most threads that a run uses. 0 or 1: only the calling thread; n: at most n of the context's pool, or n tasks
    * of a parallel_for; -1: the whole pool */
   int32_t threads;
+  /* TG_PROGRAM_.. (of 64 bits: older programs have padding in front of it, which may hold anything) */
+  uint64_t flags;
 } tg_program_options;
+
+enum {                        /* tg_program_options.flags */
+  /* Steps stay apart. Else, on the CPU and with a context that compiles, tg_program_end makes one kernel of two launches
+   * where that is found to be faster and has the same bits, so that a temporary between them is gone (docs/programs.md
+   * says which) */
+  TG_PROGRAM_SEPARATE = 1
+};
 
 /* Begins a program, which takes memory and steps until tg_program_end. options may be NULL. */
 TG_API tg_status tg_program_begin_sized(tg_context *, const tg_program_options *options, size_t options_bytes,
@@ -64,7 +73,8 @@ static inline tg_status tg_program_launch(tg_program *program, tg_kernel *kernel
   return tg_program_launch_sized(program, kernel, launch, sizeof *launch);
 }
 
-/* Plans the memory. On a device, also allocates it. */
+/* Plans the memory. On a device, also allocates it. On the CPU it may compile kernels that do the work of several
+ * steps: some ten milliseconds for each that differs. */
 TG_API tg_status tg_program_end(tg_program *);
 
 typedef struct tg_program_info {
@@ -77,6 +87,7 @@ typedef struct tg_program_info {
   size_t planned_bytes;       /* that the temporaries take together */
   size_t scratch_bytes;       /* of working memory that steps need while they run, beside it; CPU only */
   size_t workspace;           /* bytes of tg_program_call.workspace; 0 on a device */
+  uint32_t fused;             /* of the steps put: how many have become part of another */
 } tg_program_info;
 TG_API tg_status tg_program_describe_sized(const tg_program *, tg_program_info *out, size_t info_bytes);
 static inline tg_status tg_program_describe(const tg_program *program, tg_program_info *out) {

@@ -22,6 +22,27 @@ struct tg_jit;
 struct tg_answers;
 struct tg_near;
 
+/* Two launches as one: the writer's result goes to the reader alone, and never to memory. */
+enum { TG_WRITER, TG_READER };
+typedef struct tg_fusion {
+  const tg_kernel *kernel[2];
+  const int64_t *params[2];
+  uint32_t between[2];         /* the buffer, of each, that is the memory between them */
+  /* by buffer of the reader: 1 + the writer's buffer that has the same address; 0: none */
+  uint8_t same[TG_MAX_BUFFERS];
+  /* the answer, in memory of the job: the program, its words ("": as written; NULL: those of the first choice), flags
+   * of its compile; and of each of its buffers, which one of which kernel it is */
+  const char *text, *words;
+  uint32_t flags, buffers_n;
+  struct { uint8_t of, buffer; } buffer[TG_MAX_BUFFERS];
+} tg_fusion;
+
+static inline tg_compile_options tg_fusion_options(const tg_fusion *f) {
+  return (tg_compile_options){
+      .opts = f->words && f->words[0] ? f->words : NULL,
+      .flags = f->flags | TG_COMPILE_UNTUNED | (f->words && !f->words[0] ? TG_COMPILE_AS_WRITTEN : 0)};
+}
+
 /* The compiler. All but close run inside tg_protect(&j->env, ..). */
 typedef struct tg_compiler {
   /* Compiles the job, which holds the kernel as written; fills in the entry's object and info, and leaves the words of
@@ -32,6 +53,9 @@ typedef struct tg_compiler {
   tg_code *(*link)(tg_job *j, tg_context *c, const tg_cache_entry *entry, const char *name);
   /* Seconds that the job's kernel, as written, takes by the cost model in each of some launches. It is lowered once. */
   void (*price)(tg_job *j, tg_context *c, const tg_kernel_source *s, const tg_launches *launches, double *seconds);
+  /* Whether both kernels, at these parameters, can be one program with the same bits that the cost model finds cheaper.
+   * NULL: none are. */
+  bool (*fuse)(tg_job *j, tg_context *c, tg_fusion *f);
   void (*close)(tg_context *c);
 } tg_compiler;
 
@@ -71,6 +95,12 @@ struct tg_kernel {
   uint32_t versions_n;
   tg_sized_code version[TG_REGIONS];
   tg_kernel_info info;
+  /* The program as the author wrote it, for programs that fuse kernels (flags: TG_COMPILE_FORMED or 0), with the words
+   * it is compiled with (NULL: those of the first choice). text NULL: the caller chose them, or it is a device's */
+  char *text;
+  const char *words;
+  size_t text_bytes;           /* of text and words together */
+  uint32_t text_flags;
   size_t bytes;                /* of this allocation */
   /* followed by arrays of tg_buffer_desc and tg_param_info */
 };
@@ -82,8 +112,9 @@ struct tg_kernel_source {
   const tg_compile_options *options;   /* never NULL */
 };
 
-/* tg_compile_options.flags, of callers inside tg: one code for all sizes. */
-enum { TG_COMPILE_ONE = 1 << 16 };
+/* tg_compile_options.flags, of callers inside tg: one code for all sizes; a * b + c stays as it stands, since what is
+ * computed with one rounding says fma already. */
+enum { TG_COMPILE_ONE = 1 << 16, TG_COMPILE_FORMED = 1 << 17 };
 
 static inline uint32_t tg_jit_flags(const tg_context *c) {
   return (c->flags & TG_CONTEXT_DEBUG ? TG_JIT_DEBUG : 0) | (c->flags & TG_CONTEXT_PERF_MAP ? TG_JIT_PERF_MAP : 0) |
@@ -141,6 +172,9 @@ tg_device_kernel *tg_kernel_for(const tg_kernel *k, const int64_t *params, uint3
 /* source.c */
 /* NULL: out of memory; then loaded stays the caller's. */
 tg_kernel *tg_kernel_new(tg_context *c, tg_device_kernel *loaded, bool from_cache, bool tuned);
+/* Keeps a kernel's text and words; false: out of memory. */
+bool tg_kernel_keep_text(tg_kernel *k, const char *text, const char *words, uint32_t flags);
+void tg_kernel_drop_text(tg_kernel *k);
 /* load.c: what the key of a kernel that was built for a device begins with; the target's name follows. */
 #define TG_BUILT_KEY "tg built "
 static inline const tg_target *tg_target_asked(const tg_context *c, const tg_compile_options *o) {
@@ -156,6 +190,7 @@ typedef struct tg_compilation {
   tg_code *code;               /* linked by the compiler; NULL: load the entry's object */
   bool from_cache, tuned;
   const char *near_miss;       /* as in tg_compile_report */
+  const char *text;            /* of tg_kernel; memory of the job */
   /* what some sizes get instead, as text of tg_region_put; its memory is the context's allocator's. NULL: nothing */
   char *division;
   double start, price;         /* start: tg_now() when the call began; price: as in tg_compile_report */

@@ -9,6 +9,7 @@ void tg_kernel_free(tg_kernel *k) {
   for (uint32_t i = 0; i < k->versions_n; i++)
     if (!k->version[i].again) tg_device_unload(k->version[i].loaded);
   tg_device_unload(k->loaded);
+  tg_kernel_drop_text(k);
   a.free(a.user, k, k->bytes);
 }
 

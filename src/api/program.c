@@ -41,6 +41,8 @@ tg_status tg_program_begin_sized(tg_context *c, const tg_program_options *option
   *out = NULL;
   if (TG_READ(c, tg_program_options, &o, options, options_bytes) != TG_OK) return TG_EINVAL;
   if (o.threads < -1) return tg_context_fail(c, TG_EINVAL, "tg_program_options.threads is below -1");
+  if (o.flags & ~(uint64_t)TG_PROGRAM_SEPARATE)
+    return tg_context_fail(c, TG_EINVAL, "tg_program_options.flags: unknown bits");
   if (o.device && o.device->context != c)
     return tg_context_fail(c, TG_EINVAL, "tg_program_options.device is another context's");
   tg_program *p = c->env.allocator.alloc(c->env.allocator.user, sizeof *p);
@@ -50,6 +52,7 @@ tg_status tg_program_begin_sized(tg_context *c, const tg_program_options *option
   p->device = o.device ? o.device : c->devices;
   p->host = p->device->driver == &tg_driver_cpu;
   p->threads = !p->host ? 1 : o.threads < 0 ? tg_pool_asked(c->pool, -1) : o.threads ? (uint32_t)o.threads : 1;
+  p->fuses = p->host && c->compiler && c->compiler->fuse && !(o.flags & TG_PROGRAM_SEPARATE);
   p->last = &p->first;
   pthread_mutex_init(&p->lock, NULL);
   *out = p;
@@ -70,6 +73,7 @@ void tg_program_free(tg_program *p) {
   tg_device_free(p->device, p->area);
   if (spare) a.free(a.user, spare, p->planned + p->scratch + ALIGN);
   give_back(p);
+  for (tg_program_fused *f = p->fused; f; f = f->next) tg_kernel_free(f->kernel);
   for (tg_program_block *b = p->blocks, *next; b; b = next) next = b->next, a.free(a.user, b, b->bytes);
   pthread_mutex_destroy(&p->lock);
   a.free(a.user, p, sizeof *p);
@@ -167,25 +171,13 @@ static void append(tg_program *p, tg_program_step *s) {
   p->steps_n++;
 }
 
-tg_status tg_program_launch_sized(tg_program *p, tg_kernel *k, const tg_launch *given, size_t launch_bytes) {
+tg_status tg_program_step_of(tg_program *p, tg_kernel *k, const tg_launch *l, tg_program_step **out) {
   void *buffers[TG_MAX_BUFFERS + 1];
   int64_t bytes[TG_MAX_BUFFERS];
   char message[512];
   tg_work w;
-  if (!p || !k) return TG_EINVAL;
-  if (still_open(p) != TG_OK) return TG_EINVAL;
-  tg_launch plain, *l = &plain;
-  tg_ordered_launch o;
-  if (TG_READ(p->context, tg_launch, l, given, launch_bytes) != TG_OK) return TG_EINVAL;
-  if (!given || (!l->buffers && l->buffers_n) || (!l->params && l->params_n))
-    return fail(p, TG_EINVAL, "step %u, '%s': the launch lacks its buffers or parameters", p->steps_n, k->info.name);
-  if (k->loaded->device != p->device)
-    return fail(p, TG_EINVAL, "step %u: kernel '%s' was compiled for another device than the program's", p->steps_n,
-                k->info.name);
-  plain.workspace = NULL;
-  tg_status s = tg_launch_order(k, l, &o, message, sizeof message);
-  l = &o.launch;
-  if (s == TG_OK) s = tg_device_check(k->loaded, l, buffers, bytes, &w, message, sizeof message);
+  tg_device_kernel *code = tg_kernel_for(k, l->params, l->params_n);
+  tg_status s = tg_device_check(code, l, buffers, bytes, &w, message, sizeof message);
   if (s != TG_OK) return fail(p, s, "step %u: %s", p->steps_n, message);
   uint32_t n = l->buffers_n;
   tg_program_step *step = tg_program_take(p, sizeof *step);
@@ -195,7 +187,8 @@ tg_status tg_program_launch_sized(tg_program *p, tg_kernel *k, const tg_launch *
   size_t *lengths = tg_program_take(p, n * sizeof *lengths);
   if (!step || !pointers || !accesses || !params || !lengths) return TG_ENOMEM;
   *step = (tg_program_step){.kernel = k,
-                            .workspace = tg_device_workspace(k->loaded, p->threads),
+                            .code = code,
+                            .workspace = tg_device_workspace(code, p->threads),
                             .pointers = pointers,
                             .bytes = lengths,
                             .params = params,
@@ -211,7 +204,28 @@ tg_status tg_program_launch_sized(tg_program *p, tg_kernel *k, const tg_launch *
                                                          (uint32_t)tg_type_bytes(b->type), b->read, b->written};
   }
   for (uint32_t i = 0; i < l->params_n; i++) params[i] = l->params[i];
-  s = check_accesses(p, k->info.name, accesses, step->accesses_n);
+  *out = step;
+  return TG_OK;
+}
+
+tg_status tg_program_launch_sized(tg_program *p, tg_kernel *k, const tg_launch *given, size_t launch_bytes) {
+  char message[512];
+  if (!p || !k) return TG_EINVAL;
+  if (still_open(p) != TG_OK) return TG_EINVAL;
+  tg_launch plain, *l = &plain;
+  tg_ordered_launch o;
+  if (TG_READ(p->context, tg_launch, l, given, launch_bytes) != TG_OK) return TG_EINVAL;
+  if (!given || (!l->buffers && l->buffers_n) || (!l->params && l->params_n))
+    return fail(p, TG_EINVAL, "step %u, '%s': the launch lacks its buffers or parameters", p->steps_n, k->info.name);
+  if (k->loaded->device != p->device)
+    return fail(p, TG_EINVAL, "step %u: kernel '%s' was compiled for another device than the program's", p->steps_n,
+                k->info.name);
+  plain.workspace = NULL;
+  tg_status s = tg_launch_order(k, l, &o, message, sizeof message);
+  if (s != TG_OK) return fail(p, s, "step %u: %s", p->steps_n, message);
+  tg_program_step *step;
+  s = tg_program_step_of(p, k, &o.launch, &step);
+  if (s == TG_OK) s = check_accesses(p, k->info.name, step->accesses, step->accesses_n);
   if (s == TG_OK) append(p, step);
   return s;
 }
@@ -287,6 +301,8 @@ tg_status tg_program_end(tg_program *p) {
   if (!p) return TG_EINVAL;
   if (still_open(p) != TG_OK) return TG_EINVAL;
   tg_status s = tg_program_plan(p);
+  if (s == TG_OK && p->fuses) s = tg_program_fuse(p);
+  if (s == TG_OK) s = tg_program_settle(p);
   if (s != TG_OK) return s;
   if (!p->host) {
     p->recorded = tg_program_take(p, p->arguments_n * sizeof *p->recorded);
@@ -312,7 +328,8 @@ tg_status tg_program_describe_sized(const tg_program *p, tg_program_info *out, s
                        .live_bytes = p->live,
                        .planned_bytes = p->planned,
                        .scratch_bytes = p->scratch,
-                       .workspace = p->host ? p->planned + p->scratch : 0};
+                       .workspace = p->host ? p->planned + p->scratch : 0,
+                       .fused = p->fused_n};
   tg_sized_write(out, bytes, &i, sizeof i);
   return TG_OK;
 }

@@ -66,6 +66,7 @@ typedef struct tg_program_step {
   struct tg_program_step *next;
   uint32_t group;
   tg_kernel *kernel;           /* NULL: an operation */
+  tg_device_kernel *code;      /* of the kernel, for these parameters */
   const void *plan;
   tg_status (*run)(const void *plan, const void *call);
   tg_program_fields fields;
@@ -80,14 +81,24 @@ typedef struct tg_program_step {
 
 typedef struct tg_program_block { struct tg_program_block *next; size_t bytes; } tg_program_block;
 
+/* What was asked about two launches, so that equal ones (in each layer of a model) are compiled once. kernel: that does
+ * the work of both; NULL: none. The question's texts are gone. */
+typedef struct tg_program_fused {
+  struct tg_program_fused *next;
+  tg_fusion question;
+  tg_kernel *kernel;
+} tg_program_fused;
+
 struct tg_program {
   tg_context *context;
   tg_device *device;
   uint32_t threads;
-  bool ended, host;
+  bool ended, host, fuses;
   tg_program_block *blocks;    /* all that it has allocated */
   tg_program_memory *memory;
   tg_program_step *first, **last;
+  tg_program_fused *fused;
+  uint32_t fused_n;            /* steps that are part of another */
   tg_program_access *fixed;    /* memory of the caller's that steps use */
   uint32_t memory_n, memory_cap, arguments_n, steps_n, groups_n, fixed_n;
   size_t all, live, planned, scratch;
@@ -103,6 +114,13 @@ struct tg_program {
 void *tg_program_take(tg_program *, size_t bytes);   /* zeroed; NULL, with a message */
 /* The argument or temporary that the address is in; NULL: none. */
 tg_program_memory *tg_program_memory_of(const tg_program *, uintptr_t at);
-/* program_plan.c: groups of steps, when each temporary lives, and where it lies. */
+/* program.c: a launch, checked, as a step, which is not put. */
+tg_status tg_program_step_of(tg_program *, tg_kernel *, const tg_launch *, tg_program_step **out);
+/* program_plan.c: groups of steps, when each temporary lives, and where it lies. May be called again for other
+ * steps. */
 tg_status tg_program_plan(tg_program *);
+/* Then, once: the pointers of all steps. */
+tg_status tg_program_settle(tg_program *);
+/* program_fuse.c: makes one step of two where that pays, and plans again. */
+tg_status tg_program_fuse(tg_program *);
 #endif

@@ -27,7 +27,7 @@ static bool depends(const tg_program_step *a, const tg_program_step *b) {
 /* ---- groups ---- */
 
 static bool joins(const tg_program *p, const tg_program_step *s) {
-  return p->host && s->kernel && tg_device_is_single(s->kernel->loaded);
+  return p->host && s->code && tg_device_is_single(s->code);
 }
 
 static void find_groups(tg_program *p) {
@@ -179,11 +179,17 @@ static bool find_fixed(tg_program *p) {
 }
 
 tg_status tg_program_plan(tg_program *p) {
+  p->groups_n = 0, p->all = p->live = p->planned = p->scratch = 0;
+  for (uint32_t i = 0; i < p->memory_n; i++) p->memory[i].first = UINT32_MAX, p->memory[i].last = 0;
   find_groups(p);
   find_scratch(p);
   find_lives(p);
   find_live_bytes(p);
-  if (!place_all(p) || !find_fixed(p)) return TG_ENOMEM;
+  return place_all(p) ? TG_OK : TG_ENOMEM;
+}
+
+tg_status tg_program_settle(tg_program *p) {
+  if (!find_fixed(p)) return TG_ENOMEM;
   for (tg_program_step *s = p->first; s; s = s->next)
     for (uint32_t i = 0; i < s->pointers_n; i++) resolve(p, &s->pointers[i]);
   return TG_OK;

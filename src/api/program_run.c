@@ -106,7 +106,7 @@ static const tg_program_step *run_kernels(run *r, const tg_program_step *s, char
   void *buffers[TG_MAX_BUFFERS + TG_TOGETHER];
   uint32_t n = 0, at = 0, group = s->group;
   for (; s && s->group == group; s = s->next, n++) {
-    kernels[n] = s->kernel->loaded;
+    kernels[n] = s->code;
     works[n] = (tg_work){.buffers = &buffers[at],
                          .params = s->params,
                          .workspace = scratch,

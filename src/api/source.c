@@ -69,10 +69,10 @@ static const char *key_of(tg_job *j, const tg_target *t, uint32_t threads, const
 
 const char *tg_cache_key(tg_job *j, tg_context *c, const tg_kernel_source *s) {
   const char *pack = s->options->pack;
+  uint32_t flags = s->options->flags & (TG_COMPILE_AS_WRITTEN | TG_COMPILE_ONE | TG_COMPILE_FORMED);
   const tg_target *t = tg_target_asked(c, s->options);
   return key_of(j, t, t->threads,
-                tg_format(&j->env, "flags %u %u%s%s", c->flags & TG_CONTEXT_DEBUG,
-                          s->options->flags & (TG_COMPILE_AS_WRITTEN | TG_COMPILE_ONE), pack ? "\npack " : "",
+                tg_format(&j->env, "flags %u %u%s%s", c->flags & TG_CONTEXT_DEBUG, flags, pack ? "\npack " : "",
                           pack ? pack : ""));
 }
 
@@ -122,6 +122,35 @@ tg_kernel *tg_kernel_new(tg_context *c, tg_device_kernel *loaded, bool from_cach
   return k;
 }
 
+bool tg_kernel_keep_text(tg_kernel *k, const char *text, const char *words, uint32_t flags) {
+  const tg_allocator *a = &k->context->env.allocator;
+  size_t n = strlen(text) + 1, more = words ? strlen(words) + 1 : 0;
+  char *copy = a->alloc(a->user, n + more);
+  if (!copy) return false;
+  memcpy(copy, text, n);
+  k->text = copy, k->text_bytes = n + more, k->text_flags = flags;
+  k->words = words ? memcpy(copy + n, words, more) : NULL;
+  return true;
+}
+
+void tg_kernel_drop_text(tg_kernel *k) {
+  const tg_allocator *a = &k->context->env.allocator;
+  if (k->text) a->free(a->user, k->text, k->text_bytes);
+  k->text = NULL, k->words = NULL;
+}
+
+/* What programs may fuse: kernels of the CPU without words of the caller's or the author's. */
+static const char *text_to_keep(tg_job *j, const tg_compilation *w) {
+  const tg_compile_options *o = w->source->options;
+  bool chosen = o->opts || o->pack || j->opts.n || w->tuned ||
+                o->flags & (TG_COMPILE_AS_WRITTEN | TG_COMPILE_ONE | TG_COMPILE_OPTS_ONLY);
+  if (chosen || (o->device && o->device != w->context->devices) || w->context->ahead || strcmp(j->stage, "author"))
+    return NULL;
+  tg_str text = tg_str_new(&j->env);
+  tg_print(j, &text, j->sink);
+  return text.data;
+}
+
 static tg_status load(tg_compilation *k, tg_kernel **out) {
   tg_context *c = k->context;
   tg_device *d = k->source->options->device ? k->source->options->device : c->devices;
@@ -132,8 +161,9 @@ static tg_status load(tg_compilation *k, tg_kernel **out) {
   if (s != TG_OK) return s;
   k->code = NULL;              /* now owned by the loaded kernel */
   *out = tg_kernel_new(c, loaded, k->from_cache, k->tuned);
-  if (*out) return TG_OK;
-  tg_device_unload(loaded);
+  if (*out && (!k->text || tg_kernel_keep_text(*out, k->text, NULL, 0))) return TG_OK;
+  if (*out) tg_kernel_free(*out), *out = NULL;
+  else tg_device_unload(loaded);
   k->job->env.status = TG_ENOMEM;
   snprintf(k->job->env.message, sizeof k->job->env.message, "out of memory");
   return TG_ENOMEM;
@@ -253,6 +283,7 @@ static void find_or_compile(void *arg) {
     tg_fail(&j->env, TG_EINVAL, "kernels for %s do not run here: %s; tg_show has their code", t->name, t->lacks);
   tg_kernel_source_check(j, w->source);
   tg_kernel_source_read(j, w->source);
+  w->text = text_to_keep(j, w);
   if (cache) {
     w->entry.key = tg_cache_key(j, c, w->source);
     w->entry.key_n = strlen(w->entry.key);

@@ -59,6 +59,7 @@ static tg_device_kernel *make(tg_kernel *k, making *m, tg_version_fn *compile, v
   s.options = &o;
   if (compile(user, &s, &made) != TG_OK) return NULL;
   tg_device_kernel *loaded = made->loaded;
+  tg_kernel_drop_text(made);
   a.free(a.user, made, made->bytes);
   return loaded;
 }

@@ -65,7 +65,7 @@ static tg_code *link_nothing(tg_job *j, tg_context *c, const tg_cache_entry *ent
 }
 
 static tg_status open_context(tg_context_options *o, tg_context **out, tg_driver *driver) {
-  static const tg_compiler compiler = {compile, link_nothing, tg_compiler_price, tg_compiler_close};
+  static const tg_compiler compiler = {compile, link_nothing, tg_compiler_price, NULL, tg_compiler_close};
   tg_status s = tg_context_open(o, sizeof *o, &compiler, out);
   if (s != TG_OK) return s;
   *driver = *(*out)->devices->driver;

@@ -74,6 +74,7 @@ const tg_uop *tg_run_passes(tg_job *j, tg_context *c, const tg_kernel_source *s,
   tg_lowering l = {.target = tg_target_asked(c, s->options),
                    .rules = rules_of(j, c),
                    .verify = (c->flags & TG_CONTEXT_VERIFY) != 0,
+                   .formed = (s->options->flags & TG_COMPILE_FORMED) != 0,
                    .log = c->log,
                    .log_user = c->log_user,
                    .price = tg_price_raised};
@@ -242,7 +243,7 @@ void tg_compiler_close(tg_context *c) {
 }
 
 tg_status tg_context_create_sized(const tg_context_options *options, size_t bytes, tg_context **out) {
-  static const tg_compiler compiler = {compile, link_entry, tg_compiler_price, tg_compiler_close};
+  static const tg_compiler compiler = {compile, link_entry, tg_compiler_price, tg_compiler_fuse, tg_compiler_close};
   return tg_context_open(options, bytes, &compiler, out);
 }
 

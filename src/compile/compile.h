@@ -13,5 +13,6 @@ const tg_uop *tg_run_passes(tg_job *j, tg_context *c, const tg_kernel_source *s,
  * text of LLVM's module. */
 void tg_compile_program(tg_job *j, tg_context *c, const tg_kernel_source *s, tg_cache_entry *entry, double *price,
                         const char **ir);
+bool tg_compiler_fuse(tg_job *j, tg_context *c, tg_fusion *f);   /* fuse.c: tg_compiler.fuse */
 void tg_compiler_close(tg_context *c);   /* tg_compiler.close */
 #endif

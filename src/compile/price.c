@@ -41,7 +41,7 @@ static void price(void *arg) {
 
 void tg_price_raised(tg_job *j, const tg_lowering *l, const tg_uop *raised, uint32_t n, const int64_t *const *params,
                      double *seconds) {
-  tg_lowering how = {.target = l->target, .rules = l->rules};
+  tg_lowering how = {.target = l->target, .rules = l->rules, .formed = l->formed};
   j->sink = raised;
   j->stage = "raise";
   const tg_uop *linear = tg_lower(j, &how, NULL, NULL, NULL);

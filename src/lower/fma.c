@@ -31,7 +31,7 @@ static const tg_uop *form_fma(tg_job *j, const tg_uop *old, const tg_uop *const 
 }
 
 const tg_uop *tg_pass_fma(tg_job *j, const tg_lowering *l, const tg_uop *sink) {
-  if (l->target && !l->target->fma) return sink;
+  if (l->formed || (l->target && !l->target->fma)) return sink;
   state s = {tg_new(&j->env, uint8_t, sink->id + 1)};
   tg_sweep w = tg_sweep_of(j, sink);
   bool any = false;

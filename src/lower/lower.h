@@ -10,6 +10,7 @@ typedef struct tg_lowering {
   const tg_target *target;
   const tg_rules *rules;
   bool verify;                  /* check the spec (verify.c) after every pass */
+  bool formed;                  /* pass fma forms none: the program says fma where it means one */
   bool unjudged;                /* for tests: schedule words that break the author's order are not refused */
   /* called for schedule words that the heuristic withdrew; may be NULL */
   void (*log)(void *user, const char *message);

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT
+ * Fusing steps of a program: two launches with a temporary between them become one, if the compiler says that it can be
+ * done with the same bits, and that it pays (src/compile/fuse.c). Here are the conditions on memory:
+ *
+ * - a temporary that one step writes, as a whole, and one other reads, as a whole; nobody else uses it;
+ * - the writer's work moves to where the reader stands: no step from there on writes what it reads;
+ * - all together never needs more memory than before: what the writer reads now lives until the reader's end. */
+#include <stdio.h>
+#include "api/program.h"
+
+typedef struct { tg_compilation work; tg_fusion *f; tg_kernel **out; } attempt;
+
+static bool meet(const tg_program_access *a, const tg_program_access *b) {
+  return a->at < b->at + b->bytes && b->at < a->at + a->bytes;
+}
+
+static bool uses(const tg_program_step *s, const tg_program_memory *m) {
+  for (uint32_t i = 0; i < s->accesses_n; i++)
+    if (s->accesses[i].at >= (uintptr_t)m->at && s->accesses[i].at < (uintptr_t)m->at + m->reserved) return true;
+  return false;
+}
+
+/* The kernel's only buffer in the memory, which begins where that does; UINT32_MAX: there is none such. */
+static uint32_t buffer_at(const tg_program_step *s, const tg_program_memory *m) {
+  uint32_t found = UINT32_MAX;
+  for (uint32_t i = 0; i < s->pointers_n; i++) {
+    if (s->pointers[i].value < (uintptr_t)m->at || s->pointers[i].value >= (uintptr_t)m->at + m->reserved) continue;
+    if (found != UINT32_MAX || s->pointers[i].value != (uintptr_t)m->at) return UINT32_MAX;
+    found = i;
+  }
+  return found;
+}
+
+/* Writes any step behind `from`, up to `to`, what `from` reads? */
+static bool is_overtaken(const tg_program_step *from, const tg_program_step *to) {
+  for (const tg_program_step *s = from; s != to;) {
+    s = s->next;
+    for (uint32_t i = 0; i < s->accesses_n; i++)
+      for (uint32_t k = 0; k < from->accesses_n && s->accesses[i].written; k++)
+        if (from->accesses[k].read && meet(&s->accesses[i], &from->accesses[k])) return true;
+  }
+  return false;
+}
+
+/* The two steps that use the memory, if they are launches that may become one. */
+static bool find_pair(const tg_program *p, const tg_program_memory *m, tg_program_step *pair[2], uint32_t between[2]) {
+  uint32_t n = 0;
+  for (tg_program_step *s = p->first; s; s = s->next) {
+    if (!uses(s, m)) continue;
+    if (n == 2 || !s->kernel || !s->kernel->text || (between[n] = buffer_at(s, m)) == UINT32_MAX) return false;
+    pair[n++] = s;
+  }
+  if (n != 2) return false;
+  const tg_buffer_desc *w = &pair[0]->kernel->info.buffers[between[0]], *r = &pair[1]->kernel->info.buffers[between[1]];
+  return w->written && !w->read && r->read && !r->written && !is_overtaken(pair[0], pair[1]);
+}
+
+/* ---- the new step ---- */
+
+static void ask(void *arg) {
+  attempt *a = arg;
+  tg_context *c = a->work.context;
+  tg_fusion *f = a->f;
+  if (!c->compiler->fuse(a->work.job, c, f)) return;
+  tg_compile_options o = tg_fusion_options(f);
+  if (tg_kernel_compile_text(c, "fused", f->text, &o, a->out) != TG_OK) return;
+  if (tg_kernel_keep_text(*a->out, f->text, f->words, f->flags)) return;
+  tg_kernel_free(*a->out), *a->out = NULL;
+}
+
+static bool is_same(const tg_fusion *a, const tg_fusion *b) {
+  for (int i = 0; i < 2; i++)
+    if (a->kernel[i] != b->kernel[i] || a->between[i] != b->between[i] ||
+        (a->kernel[i]->info.params_n &&
+         memcmp(a->params[i], b->params[i], a->kernel[i]->info.params_n * sizeof *a->params[i]))) return false;
+  return !memcmp(a->same, b->same, sizeof a->same);
+}
+
+/* The answer to the question, found before or now. NULL: out of memory */
+static const tg_program_fused *answer(tg_program *p, const tg_fusion *question) {
+  for (const tg_program_fused *f = p->fused; f; f = f->next)
+    if (is_same(&f->question, question)) return f;
+  tg_program_fused *made = tg_program_take(p, sizeof *made);
+  if (!made) return NULL;
+  *made = (tg_program_fused){.next = p->fused, .question = *question};
+  p->fused = made;
+  attempt a = {.work = {.context = p->context}, .f = &made->question, .out = &made->kernel};
+  tg_compilation_run(&a.work, ask, &a);
+  made->question.text = made->question.words = NULL;
+  return made;
+}
+
+static tg_program_step *fused_step(tg_program *p, tg_program_step *const pair[2], const uint32_t between[2]) {
+  tg_fusion question = {.kernel = {pair[0]->kernel, pair[1]->kernel},
+                        .params = {pair[0]->params, pair[1]->params},
+                        .between = {between[0], between[1]}};
+  const tg_program_step *w = pair[TG_WRITER], *r = pair[TG_READER];
+  for (uint32_t i = 0; i < r->pointers_n; i++)
+    for (uint32_t k = 0; k < w->pointers_n && i != between[TG_READER]; k++)
+      if (r->pointers[i].value == w->pointers[k].value) question.same[i] = (uint8_t)(k + 1);
+  tg_argument a[TG_MAX_BUFFERS];
+  tg_program_step *step = NULL;
+  const tg_program_fused *f = answer(p, &question);
+  if (!f || !f->kernel) return NULL;
+  for (uint32_t i = 0; i < f->question.buffers_n; i++) {
+    const tg_program_step *s = pair[f->question.buffer[i].of];
+    uint32_t k = f->question.buffer[i].buffer;
+    a[i] = (tg_argument){(void *)s->pointers[k].value, s->bytes[k]};
+  }
+  tg_launch l = {.buffers = a, .buffers_n = f->question.buffers_n};
+  return tg_program_step_of(p, f->kernel, &l, &step) == TG_OK ? step : NULL;
+}
+
+static void replace(tg_program *p, tg_program_step *const pair[2], tg_program_step *by) {
+  by->next = pair[TG_READER]->next;
+  p->last = &p->first;
+  for (tg_program_step *s = p->first, *next; s; s = next) {
+    next = s->next;
+    if (s == pair[TG_WRITER]) continue;
+    *p->last = s == pair[TG_READER] ? by : s;
+    p->last = &(*p->last)->next;
+  }
+  *p->last = NULL;
+}
+
+/* ---- all of them ---- */
+
+typedef struct { tg_program_step **step; uint32_t n; } order;
+
+static bool keep_order(tg_program *p, order *o) {
+  o->step = tg_program_take(p, (p->steps_n + 1) * sizeof *o->step);
+  for (tg_program_step *s = p->first; o->step && s; s = s->next) o->step[o->n++] = s;
+  return o->step != NULL;
+}
+
+static void restore(tg_program *p, const order *o) {
+  p->last = &p->first;
+  for (uint32_t i = 0; i < o->n; i++) *p->last = o->step[i], p->last = &o->step[i]->next;
+  *p->last = NULL;
+}
+
+tg_status tg_program_fuse(tg_program *p) {
+  tg_program_step *pair[2], *by;
+  uint32_t between[2], fused = 0;
+  size_t before = p->planned + p->scratch;
+  order as_put = {0};
+  if (!keep_order(p, &as_put)) return TG_ENOMEM;
+  for (uint32_t i = 0; i < p->memory_n; i++) {
+    if (p->memory[i].argument || !find_pair(p, &p->memory[i], pair, between)) continue;
+    if (!(by = fused_step(p, pair, between))) continue;
+    replace(p, pair, by);
+    fused++;
+  }
+  if (!fused) return TG_OK;
+  tg_status s = tg_program_plan(p);
+  p->fused_n = fused;
+  if (s != TG_OK || p->planned + p->scratch <= before) return s;
+  restore(p, &as_put);
+  p->fused_n = 0;
+  return tg_program_plan(p);
+}
