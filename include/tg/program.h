@@ -46,9 +46,9 @@ typedef struct tg_program_options {   /* zero means default; fields are only eve
 } tg_program_options;
 
 enum {                        /* tg_program_options.flags */
-  /* Steps stay apart. Else, on the CPU and with a context that compiles, tg_program_end makes one kernel of two launches
-   * where that is found to be faster and has the same bits, so that a temporary between them is gone (docs/programs.md
-   * says which) */
+  /* Steps stay apart. Else, on the CPU and with a context that compiles, tg_program_end makes one kernel of two
+   * launches where that is found to be faster and has the same bits, so that a temporary between them is gone
+   * (docs/programs.md says which) */
   TG_PROGRAM_SEPARATE = 1
 };
 

@@ -36,8 +36,8 @@ bool tg_fuse_is_added(tg_job *j, const tg_uop *root, const tg_uop *u);
 /* Has the map a product of floats that reads no memory? */
 bool tg_fuse_has_bare_product(const tg_fuse_side *map);
 /* Has a reduction a term that is a product with what is loaded from the buffer? Terms behind the end of a loop that is
- * split are left out by a `where` around the product, which then is not joined to the sum; but not if they are 0 anyway,
- * since loads there give 0. So a term must not be 0 there before, and another value after. */
+ * split are left out by a `where` around the product, which then is not joined to the sum; but not if they are 0
+ * anyway, since loads there give 0. So a term must not be 0 there before, and another value after. */
 bool tg_fuse_changes_terms(tg_job *j, const tg_uop *plain, uint32_t buffer);
 static inline bool tg_fuse_reads(const tg_uop *u, uint32_t buffer) {
   return u->op == TG_OP_LOAD && tg_buffer_ordinal(u->src[0]) == buffer;
