@@ -189,6 +189,7 @@ typedef struct tg_job {
   /* if lowering verifies: the program whose order later forms must keep (lower/verify.h); else NULL */
   struct tg_authored *authored;
   struct tg_known *known;                       /* cached facts about nodes (ranges/known.h) */
+  struct tg_cost_tables *costs;                 /* tables of the cost model (model/walk.h) */
   const tg_uop **functions;                     /* definitions parsed so far (dsl/functions.h) */
 } tg_job;
 

@@ -4,6 +4,7 @@
  * (registers.c). Memory (cost_memory.c): the data that stays in each cache between iterations, and so the bytes that
  * miss it. What differs between machines are columns of their rows (target/machines.def). */
 #include <math.h>
+#include <string.h>
 #include "model/walk.h"
 #include "model/work.h"
 
@@ -19,10 +20,10 @@ static double chain_of(tg_cost_walk *w, const tg_uop *const *list, uint32_t n) {
     const tg_uop *u = list[i];
     if (u->op == TG_OP_END) continue;
     double d = 0;
-    for (uint32_t k = 0; k < u->n; k++) d = fmax(d, w->depth[u->src[k]->id]);
+    for (uint32_t k = 0; k < u->n; k++) d = fmax(d, w->by_id->depth[u->src[k]->id]);
     bool reg = (u->op == TG_OP_LOAD || u->op == TG_OP_STORE) && tg_cost_in_register(w, u);
     if (!reg) {
-      w->depth[u->id] = d > 0 ? d + tg_cost_latency(w, u) : 0;
+      w->by_id->depth[u->id] = d > 0 ? d + tg_cost_latency(w, u) : 0;
       continue;
     }
     uint64_t key =
@@ -30,11 +31,11 @@ static double chain_of(tg_cost_walk *w, const tg_uop *const *list, uint32_t n) {
     uint32_t at = 0;
     while (at < e.n && e.data[at].key != key) at++;
     if (at == e.n) tg_push(&w->j->env, &e, ((element){key, 1e-6, u->op == TG_OP_LOAD}));
-    if (u->op == TG_OP_LOAD) w->depth[u->id] = e.data[at].now;
-    else e.data[at].now = fmax(1e-6, w->depth[tg_stored(u)->id]);
+    if (u->op == TG_OP_LOAD) w->by_id->depth[u->id] = e.data[at].now;
+    else e.data[at].now = fmax(1e-6, w->by_id->depth[tg_stored(u)->id]);
     if (e.data[at].carried) longest = fmax(longest, e.data[at].now);
   }
-  for (uint32_t i = 0; i < n; i++) w->depth[list[i]->id] = 0;
+  for (uint32_t i = 0; i < n; i++) w->by_id->depth[list[i]->id] = 0;
   return longest;
 }
 
@@ -137,20 +138,46 @@ static double cycles_of(tg_cost_walk *w, const tg_uop *const *list, uint32_t n, 
   return own + inner;
 }
 
+#define WIDER(t, from, type, old, cap) (t)->from = wider(e, (t)->from, (old) * sizeof(type), (cap) * sizeof(type))
+
+static void *wider(tg_env *e, const void *old, size_t had, size_t bytes) {
+  char *now = tg_new(e, char, bytes);
+  if (had) memcpy(now, old, had);
+  return now;
+}
+
+tg_cost_tables *tg_cost_tables_of(tg_job *j) {
+  if (!j->costs) j->costs = tg_new(&j->env, tg_cost_tables, 1);
+  tg_cost_tables *t = j->costs;
+  tg_env *e = &j->env;
+  if (t->cap < j->uops.n) {
+    uint32_t old = t->cap, cap = j->uops.n * 2;
+    WIDER(t, depth, double, old, cap), WIDER(t, place, tg_cost_place, old, cap), WIDER(t, stride, double, old, cap);
+    WIDER(t, needed, bool, old, cap), WIDER(t, divisor, double, old, cap), WIDER(t, fixed, uint8_t, old, cap);
+    t->cap = cap;
+  }
+  if (t->dirty) {
+    memset(t->depth, 0, t->cap * sizeof *t->depth);
+    memset(t->place, 0, t->cap * sizeof *t->place);
+    memset(t->needed, 0, t->cap * sizeof *t->needed);
+    t->dirty = false;
+  }
+  return t;
+}
+
 tg_cost tg_cost_walked(tg_cost_walk *w, const tg_uop *linear, const int64_t *params) {
   const double kernels_of_code = 24 << 10;   /* instructions that fit the instruction caches */
   tg_job *j = w->j;
   linear = tg_with_params(j, linear, params);
   w->machine = &w->target->machine;
   w->loops->j = j;
-  w->depth = tg_new(&j->env, double, j->uops.n + 1);
-  w->divisor = tg_new(&j->env, double, j->uops.n + 1);
-  w->fixed = tg_new(&j->env, uint8_t, j->uops.n + 1);
-  w->place = tg_new(&j->env, tg_cost_place, j->uops.n + 1);
+  w->by_id = w->loops->by_id = tg_cost_tables_of(j);
+  w->by_id->dirty = true;
   if (w->threads < 1) w->threads = 1;
   double core = cycles_of(w, linear->src, linear->n, TG_COST_NONE);
   tg_cost c = {.chain = w->chain, .spills = w->spills, .code = w->code};
   double memory = tg_cost_memory(w->loops, w->target, linear, w->threads, &c);
+  w->by_id->dirty = false;
   if (w->code > kernels_of_code) core *= 1 + 0.2 * log2(w->code / kernels_of_code);
   c.core = core, c.memory = memory;
   c.cycles = together((double[]){core, memory}, 2, BESIDE);   /* prefetch overlaps memory with the core */

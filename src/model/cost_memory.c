@@ -3,7 +3,7 @@
  * touches in one run of a loop. If everything that one iteration touches fits a cache, then data that the next
  * iteration touches again hits that cache; otherwise it misses in each iteration. */
 #include <math.h>
-#include "model/cost_memory.h"
+#include "model/walk.h"
 
 enum { LINE = 64 };
 
@@ -103,14 +103,14 @@ static bool within(const tg_cost_loops *l, uint32_t loop, uint32_t outer) {
 /* What addresses are computed from, in order. */
 static uint32_t of_addresses(tg_cost_loops *l, const tg_uop **order, uint32_t n) {
   uint32_t kept = 0, from = n;
-  bool *needed = tg_new(&l->j->env, bool, l->j->uops.n + 1);
+  bool *needed = l->by_id->needed;
   for (uint32_t i = 0; i < l->access.n; i++) needed[l->access.data[i].access->src[1]->id] = true;
   for (uint32_t i = n; i-- > 0;) {
     if (!needed[order[i]->id]) continue;
     for (uint32_t k = 0; k < order[i]->n; k++) needed[order[i]->src[k]->id] = true;
     order[--from] = order[i];
   }
-  for (; from < n; from++) order[kept++] = order[from];
+  for (; from < n; from++) needed[order[from]->id] = false, order[kept++] = order[from];
   return kept;
 }
 
@@ -118,7 +118,7 @@ static void find_strides(tg_cost_loops *l, const tg_uop *linear) {
   uint32_t n;
   const tg_uop **order = tg_toposort(l->j, linear, &n);
   n = of_addresses(l, order, n);
-  double *s = tg_new(&l->j->env, double, l->j->uops.n + 1);
+  double *s = l->by_id->stride;
   for (uint32_t r = 0; r < l->loop.n; r++) {
     for (uint32_t i = 0; i < n; i++) s[order[i]->id] = stride_of(l->j, order[i], l->loop.data[r].range, s);
     for (uint32_t i = 0; i < l->access.n; i++) {

@@ -23,6 +23,7 @@ typedef struct {
 
 typedef struct tg_cost_loops {
   tg_job *j;
+  struct tg_cost_tables *by_id;   /* walk.h */
   TG_VEC(tg_cost_loop_info) loop;
   TG_VEC(tg_cost_access_info) access;
 } tg_cost_loops;

@@ -20,7 +20,7 @@ bool tg_cost_in_register(const tg_cost_walk *w, const tg_uop *access) {
 }
 
 bool tg_cost_is_fixed(tg_cost_walk *w, const tg_uop *u) {
-  uint8_t *f = &w->fixed[u->id];
+  uint8_t *f = &w->by_id->fixed[u->id];
   if (*f) return *f == 1;
   bool fixed = u->op == TG_OP_CONST || u->op == TG_OP_IOTA || u->op == TG_OP_CAST;
   if (u->op >= TG_OP_ADD && u->op <= TG_OP_WHERE) fixed = true;
@@ -51,7 +51,7 @@ static int64_t steps_of(const tg_uop *access) {
 /* The largest power of two known to divide an index, ignoring its IOTA. Parameters have been replaced by constants. */
 static double divisor_of(tg_cost_walk *w, const tg_uop *u) {
   const double most = 1 << 20;
-  double *d = &w->divisor[u->id];
+  double *d = &w->by_id->divisor[u->id];
   if (*d > 0) return *d;
   switch (u->op) {
   case TG_OP_CONST: *d = u->arg ? (double)((uint64_t)u->arg & -(uint64_t)u->arg) : most; break;

@@ -48,7 +48,7 @@ static pressure pressure_of(tg_cost_walk *w, const tg_uop *const *list, uint32_t
   tg_env *env = &w->j->env;
   pressure r = {0};
   TG_VEC(uint64_t) seen = {0};
-  tg_cost_place *at = w->place;
+  tg_cost_place *at = w->by_id->place;
   double *change = tg_new(env, double, n + 1), *loaded = tg_new(env, double, n + 1), stores = 0, live = 0, apart = 0;
   place(at, list, n);
   for (uint32_t i = 0; i < n; i++) {

@@ -23,16 +23,29 @@ typedef TG_VEC(tg_cost_line) tg_cost_lines;
  * the list or was counted. */
 typedef struct tg_cost_place { const tg_uop *user; uint32_t uses, late, last; bool inside; } tg_cost_place;
 
+/* Side tables by node id. They grow with the job, and no walk clears them: a job prices hundreds of programs, and has
+ * tens of times as many nodes as one of them. divisor and fixed are facts about nodes, which are immutable; the others
+ * are scratch. */
+typedef struct tg_cost_tables {
+  uint32_t cap;
+  bool dirty;                  /* a walk ended in an error, so scratch may not be zero */
+  double *depth;               /* latency from the start of the iteration; zero between lists */
+  tg_cost_place *place;        /* registers.c; zero between its calls */
+  double *stride;              /* cost_memory.c; written before it is read */
+  bool *needed;                /* cost_memory.c; zero between its calls */
+  double *divisor;             /* largest known power of two that divides the value; 0: not computed yet */
+  uint8_t *fixed;              /* 1: a constant vector; 2: not; 0: not computed yet */
+} tg_cost_tables;
+/* The job's tables, with room for all of its nodes. */
+tg_cost_tables *tg_cost_tables_of(tg_job *j);
+
 typedef struct {
   tg_job *j;
   tg_cost_lines *lines;        /* NULL: no report */
   const tg_target *target;
   const tg_machine *machine;
   tg_cost_loops *loops;
-  double *depth;               /* by id: latency from the start of the iteration */
-  double *divisor;             /* by id: largest known power of two that divides the value; 0: not computed yet */
-  uint8_t *fixed;              /* by id: 1: a constant vector; 2: not; 0: not computed yet */
-  tg_cost_place *place;        /* by id: scratch of registers.c, zero between its calls */
+  tg_cost_tables *by_id;
   double spills, code, chain;
   int threads;
 } tg_cost_walk;
