@@ -16,6 +16,7 @@ enum { LONGEST = 256, SHOWN = 6, MATRIX = 12 };   /* tokens of a sentence; numbe
 typedef struct job {
   const char *model, *file, *ids_file, *out, *cache;
   int heads, threads, is_timed;
+  double begin;                         /* when the process began */
   char **sentences;
   int sentences_n;
   char *lines;                          /* the file's text, which sentences point into */
@@ -147,8 +148,10 @@ static int encode(job *j, encoder *e) {
   char error[SAFETENSORS_ERROR];
   int width = encoder_width(e);
   if (!(j->embeddings = malloc((size_t)j->sentences_n * (size_t)width * sizeof(float)))) return 1;
-  if (encoder_run(e, j->ids, j->starts, j->sentences_n, j->embeddings, error) ||
-      (j->is_timed && time_runs(j, e, error))) return fprintf(stderr, "%s\n", error), 1;
+  if (encoder_run(e, j->ids, j->starts, j->sentences_n, j->embeddings, error))
+    return fprintf(stderr, "%s\n", error), 1;
+  if (j->is_timed) printf("first embeddings %.3f s after the start\n", now() - j->begin);
+  if (j->is_timed && time_runs(j, e, error)) return fprintf(stderr, "%s\n", error), 1;
   show(j, width);
   return j->out ? write_out(j, width) : 0;
 }
@@ -179,7 +182,7 @@ static int run(job *j) {
 }
 
 int main(int n, char **text) {
-  job j = {0};
+  job j = {.begin = now()};
   int status = read_arguments(&j, n, text);
   if (!status) status = run(&j);
   free(j.sentences), free(j.lines), free(j.ids), free(j.starts), free(j.embeddings);

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Fetches the weights of all-MiniLM-L6-v2 (91 MB, once), builds the encoder and runs it; where a Python with PyTorch is
-# there, compares the embeddings with those of the same layers in PyTorch, and times both.
+# there, compares the embeddings with those of the same layers in PyTorch and ONNX Runtime, and times all.
 #   sh examples/minilm/run.sh [SENTENCE ..]
+#   sh examples/minilm/run.sh --compare        64 sentences of 5 to 250 tokens, and the start of a process
 # PYTHON: the Python with pip, and with PyTorch for the comparison (python3). BUILD: build. MINILM: a package that is
 # here already. THREADS: threads of both.
 set -eu
@@ -24,9 +25,19 @@ if [ ! -f "$folder/unpacked" ]; then
   : > "$folder/unpacked"
 fi
 ninja "$build/examples/minilm/minilm" > "$folder/log" || { cat "$folder/log"; exit 1; }
-if [ $# = 0 ]; then set -- --file examples/minilm/sentences.txt; fi
-"$build/examples/minilm/minilm" "$model" --cache "$folder/kernels" --threads "$threads" --time \
-  --out "$folder/embeddings" --ids "$folder/ids" "$@"
+encode() { "$build/examples/minilm/minilm" "$model" --cache "$folder/kernels" --threads "$threads" --time "$@"; }
+again=:
+if [ "${1:-}" = --compare ]; then
+  "$python" examples/minilm/sentences.py "$model/vocab.txt" "$folder/measured.txt"
+  encode "one sentence" > "$folder/log"         # compiles what is not in the folder
+  encode "one sentence" | grep "after the start"
+  set -- --file "$folder/measured.txt"
+  again=encode
+elif [ $# = 0 ]; then set -- --file examples/minilm/sentences.txt; fi
+encode --out "$folder/embeddings" --ids "$folder/ids" "$@" > "$folder/log"
+if [ $again = : ]; then cat "$folder/log"; else grep "tokens a second" "$folder/log"; fi
 if "$python" -c 'import torch' 2> /dev/null; then
   OMP_NUM_THREADS=$threads "$python" examples/minilm/reference.py "$model" "$folder/embeddings" "$folder/ids" --time
 else echo "not compared: $python has no PyTorch"; fi
+$again "$@" > "$folder/log"                       # once more behind the others
+if [ $again != : ]; then grep "tokens a second" "$folder/log"; fi
