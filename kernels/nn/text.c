@@ -177,9 +177,9 @@ static void put_operands(writing *w, text_of *t) {
 
 /* Activations and their derivatives. */
 static const struct { const char *act, *slope; } activations[] = {
-    [TG_NN_GELU] = {"0.5f * v * (1 + erf(v * 0.70710678f))",
+    [TG_NN_GELU] = {"0.5f * v * erf(v * 0.70710678f) + 0.5f * v",
                     "0.5f * (1 + erf(v * 0.70710678f)) + v * exp(-0.5f * v * v) * 0.39894228f"},
-    [TG_NN_GELU_TANH] = {"0.5f * v * (1 + tanh(0.79788456f * (v + 0.044715f * v * v * v)))",
+    [TG_NN_GELU_TANH] = {"0.5f * v * tanh(0.79788456f * (v + 0.044715f * v * v * v)) + 0.5f * v",
                          "0.5f * (1 + tanh(0.79788456f * (v + 0.044715f * v * v * v))) + 0.5f * v * "
                          "(1 - square(tanh(0.79788456f * (v + 0.044715f * v * v * v)))) * "
                          "(0.79788456f + 0.10703222f * v * v)"},
