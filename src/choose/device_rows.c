@@ -38,6 +38,7 @@ typedef struct {
   const tg_uop *along, *rows;
   const tg_uop *range[NEST_MAX];   /* of the reductions */
   const tg_uop *inner[NEST_MAX];   /* of reductions inside of these that depend on them */
+  bool floats[NEST_MAX];           /* are these sums of floats? Integers may be summed as instructions take them */
   const tg_uop *shared[NEST_MAX];  /* of reductions that are the same for all rows: each warp has them */
   uint32_t reductions, inners, shareds;
   uint32_t streams, bytes;         /* inputs that the reductions read along the row; bytes of the widest element */
@@ -78,6 +79,7 @@ static bool add_inner(row_nest *r, const tg_uop *reduce) {
   const tg_uop *range = tg_reduce_ranges(reduce)[0];
   if (a.ranges != 1 || a.in_order || a.generic || !is_free(range) || r->inners == NEST_MAX) return false;
   if (extent_of(range) < 1 || extent_of(range) > WRITTEN_OUT) return false;
+  r->floats[r->inners] = tg_is_float(reduce->type);
   r->inner[r->inners++] = range;
   return true;
 }
@@ -393,7 +395,8 @@ static void say_words(const row_nest *r, tg_words *w, uint32_t depth, const tg_u
   tg_nest *n = r->n;
   for (uint32_t i = 0; i < r->inners; i++) {
     const char *name = tg_axis_name(&n->s, r->inner[i]), *b = tg_nest_base(n, name);
-    if (r->many * r->side < CHAINS && extent_of(r->inner[i]) > CHAINS && extent_of(r->inner[i]) % CHAINS == 0) {
+    bool chains = r->floats[i] && r->many * r->side < CHAINS && extent_of(r->inner[i]) > CHAINS;
+    if (chains && extent_of(r->inner[i]) % CHAINS == 0) {
       say(w, "split %s %u as %s.o %s.c", name, CHAINS, b, b);
       say(w, "upcast %s.c", b);
       name = tg_format(w->env, "%s.o", b);

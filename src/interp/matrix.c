@@ -179,6 +179,7 @@ static void tile_rows(int which, uint32_t lane, uint32_t i, uint32_t *row, uint3
 }
 
 #define AMX(name) {name, 16, 16, 64, 1, {1024, 1024, 256}, tile_rows, AS_INT, TG_I32}
+#define DOT4(name) {name, 1, 1, 4, 1, {4, 4, 1}, dwords, AS_INT, TG_I32}
 #define PTX(name, k, a, b, place, how, result) {name, 16, 8, k, 32, {a, b, 4}, place, how, result}
 #define RDNA3(name, how, result) {"wmma11.16x16x16." name, 16, 16, 16, 32, {16, 16, 8}, rdna3, how, result}
 #define RDNA4(name, how, result) {"wmma12.16x16x16." name, 16, 16, 16, 32, {8, 8, 8}, rdna4, how, result}
@@ -229,6 +230,13 @@ static const tg_instruction instructions[] = {
     CDNA("32x32x16.e5m2fnuz", 32, 16, 8, cdna32x16, AS_E5M2FNUZ, TG_F32),
     {"vpdpbusd", 1, 16, 4, 1, {4, 64, 16}, dwords, AS_INT, TG_I32},
     {"vdpbf16ps", 1, 16, 2, 1, {2, 32, 16}, pairs, AS_NORMAL, TG_F32},
+    DOT4("dp4a.s8"),
+    DOT4("dp4a.u8"),
+    DOT4("dp4a.u8.s8"),
+    DOT4("v_dot4_i32_i8"),
+    DOT4("v_dot4_u32_u8"),
+    DOT4("v_dot4_i32_iu8.s8"),
+    DOT4("v_dot4_i32_iu8.u8.s8"),
     AMX("tdpbssd"),
     AMX("tdpbsud"),
     AMX("tdpbusd"),

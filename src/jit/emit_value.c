@@ -308,6 +308,26 @@ static LLVMValueRef narrow_op2(tg_emitter *e, tg_op op, LLVMValueRef a, LLVMValu
   return LLVMBuildTrunc(e->b, op == TG_OP_AND ? LLVMBuildAnd(e->b, a, b, "") : LLVMBuildLShr(e->b, a, b, ""), type, "");
 }
 
+/* Four bytes of a vector are one register of a GPU: bitwise operations, and shifts by one constant, of all at once.
+ * NULL: it is no such operation. */
+static LLVMValueRef bytes_op2(tg_emitter *e, tg_op op, uint32_t lanes, LLVMValueRef a, LLVMValueRef b,
+                              const tg_uop *right) {
+  uint64_t by = op == TG_OP_SHR && right && right->op == TG_OP_CONST ? (uint64_t)right->arg : 8;
+  if ((op != TG_OP_AND && op != TG_OP_OR && op != TG_OP_XOR && op != TG_OP_SHR) || lanes % 4) return NULL;
+  if (op == TG_OP_SHR && by > 7) return NULL;
+  LLVMTypeRef type = LLVMTypeOf(a), words = lanes == 4 ? e->integer[32] : LLVMVectorType(e->integer[32], lanes / 4);
+  a = LLVMBuildBitCast(e->b, a, words, "");
+  b = LLVMBuildBitCast(e->b, b, words, "");
+  if (op == TG_OP_SHR) {
+    LLVMValueRef n = tg_emit_splat(e, LLVMConstInt(e->integer[32], by, 0), lanes / 4, 0),
+                 mask = tg_emit_splat(e, LLVMConstInt(e->integer[32], 0x01010101u * (0xffu >> by), 0), lanes / 4, 0);
+    a = LLVMBuildAnd(e->b, LLVMBuildLShr(e->b, a, n, ""), mask, "");
+  } else a = op == TG_OP_AND ? LLVMBuildAnd(e->b, a, b, "")
+             : op == TG_OP_OR ? LLVMBuildOr(e->b, a, b, "")
+                              : LLVMBuildXor(e->b, a, b, "");
+  return LLVMBuildBitCast(e->b, a, type, "");
+}
+
 static LLVMValueRef integer_op2(tg_emitter *e, tg_op op, tg_type t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b,
                                 const tg_uop *right) {
   bool s = tg_is_signed(t), known = right && right->op == TG_OP_CONST && right->arg != 0 && !(s && right->arg == -1);
@@ -315,6 +335,10 @@ static LLVMValueRef integer_op2(tg_emitter *e, tg_op op, tg_type t, uint32_t lan
   if (e->device && lanes == 1 && !s && t != TG_BOOL && t != TG_INDEX && tg_type_bits(t) < 32 && right &&
       right->op == TG_OP_CONST && (op == TG_OP_AND || (op == TG_OP_SHR && right->arg < tg_type_bits(t))))
     return narrow_op2(e, op, a, b);
+  if (e->device && lanes > 1 && t == TG_U8) {
+    LLVMValueRef v = bytes_op2(e, op, lanes, a, b, right);
+    if (v) return v;
+  }
   switch (op) {
   case TG_OP_ADD: return LLVMBuildAdd(e->b, a, b, "");
   case TG_OP_SUB: return LLVMBuildSub(e->b, a, b, "");

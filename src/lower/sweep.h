@@ -35,6 +35,8 @@ const tg_uop *tg_loosen_gates(tg_job *j, const tg_uop *plain);
 /* Pass reduce (reduce_same.c): makes one node of reductions that are equal up to the names of their ranges and the
  * order of commutative operands. */
 const tg_uop *tg_same_reductions(tg_job *j, const tg_uop *sink);
+/* Pass reduce (reduce_dots.c): sums of products of bytes take the target's instruction for a dot product. */
+const tg_uop *tg_dot_products(tg_job *j, const tg_target *target, const tg_uop *sink);
 /* Gives different reductions over the same range ranges of their own. */
 const tg_uop *tg_part_twins(tg_job *j, const tg_uop *sink);
 /* Pass reduce (reduce_needed.c): an INDEX expression in the extents around the uses of the reduction, > 0 if one of

@@ -557,6 +557,7 @@ void tg_opt_contract(tg_schedule *s, const tg_opt *o) {
   if (!row) tg_fail_at(j, o->pos, "contract: no instruction is named %s", o->expr);
   if (!tg_matrix_on(row, s->l->target))
     tg_fail_at(j, o->pos, "contract: %s is an instruction of %s, not of %s", o->expr, row->targets, s->l->target->name);
+  if (row->n == 1) tg_fail_at(j, o->pos, "contract: %s needs no word: pass reduce takes it by itself", o->expr);
   if (!o->names[2]) tg_fail_at(j, o->pos, "contract: k= is missing");
   if (!o->names[0] != (row->m == 1))
     tg_fail_at(j, o->pos, row->m == 1 ? "contract: %s has no i" : "contract: i= is missing: %s has rows", o->expr);

@@ -81,9 +81,9 @@ static int64_t byte_of(const amd_lane *x, int k, int n, bool sign) {
 static bool dots(amd_lane *x) {
   int64_t sum = 0;
   const amd_instruction *i = x->i;
-  bool mixed_signs = i->operation == AMD_V_DOT4_I32_IU8, sign = i->operation == AMD_V_DOT4_I32_I8;
+  bool mixed_signs = i->operation == AMD_V_DOT4_I32_IU8, sign = i->operation == AMD_V_DOT4_I32_I8 || i->operation == AMD_V_DOT4C_I32_I8;
   switch (i->operation) {
-  case AMD_V_DOT4_I32_IU8: case AMD_V_DOT4_I32_I8: case AMD_V_DOT4_U32_U8:
+  case AMD_V_DOT4_I32_IU8: case AMD_V_DOT4_I32_I8: case AMD_V_DOT4C_I32_I8: case AMD_V_DOT4_U32_U8:
     for (int n = 0; n < 4; n++) sum += byte_of(x, 0, n, sign || (mixed_signs && i->source[0].negate)) * byte_of(x, 1, n, sign || (mixed_signs && i->source[1].negate));
     x->d = (uint32_t)(sum + (int32_t)x->v[2]);
     return true;

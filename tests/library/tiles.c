@@ -214,7 +214,7 @@ int main(void) {
       continue;
     }
     for (uint32_t i = 0; (r.row = tg_matrix_at(i)); i++) {
-      if (strstr(r.row->name, "fnuz") || r.row->c_type == TG_F16 || !tg_matrix_on(r.row, &r.path.target) || i >= ROWS || done[i]) continue;
+      if (strstr(r.row->name, "fnuz") || r.row->c_type == TG_F16 || r.row->n == 1 || !tg_matrix_on(r.row, &r.path.target) || i >= ROWS || done[i]) continue;
       done[i] = true;   /* on the first target that has it */
       r.exact = true;
       one(&r, "product", product_text, 2);   /* A and B, as the author wrote */

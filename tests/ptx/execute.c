@@ -186,6 +186,16 @@ static uint64_t permuted(const op *o) {
   return d;
 }
 
+/* "dp4a": the sum of c and the products of the four bytes of a and b, each of the sign that its type says; it wraps. */
+static uint64_t four_products(const op *o) {
+  int64_t sum = (int64_t)o->v[2];
+  for (uint32_t k = 0; k < 32; k += 8) {
+    uint64_t a = o->v[0] >> k & 255, b = o->v[1] >> k & 255;
+    sum += (o->i->type[0] == PTX_S32 ? ptx_extend(a, 8) : (int64_t)a) * (o->i->type[1] == PTX_S32 ? ptx_extend(b, 8) : (int64_t)b);
+  }
+  return (uint64_t)sum & 0xffffffffu;
+}
+
 /* "lop3": bit 4 a + 2 b + c of the table. */
 static uint64_t by_table(const op *o) {
   uint64_t d = 0;
@@ -228,6 +238,7 @@ static uint64_t integer(const op *o) {
   case PTX_BFI: return inserted(o);
   case PTX_PRMT: return permuted(o);
   case PTX_LOP3: return by_table(o);
+  case PTX_DP4A: return four_products(o);
   case PTX_BREV: return reversed(o);
   case PTX_POPC: return (uint64_t)__builtin_popcountll(plain(o, 0));
   case PTX_CLZ: return plain(o, 0) ? (uint64_t)(__builtin_clzll(plain(o, 0)) - (int)(64 - o->bits)) : o->bits;

@@ -123,7 +123,7 @@ static void build_matrix(program *p, const tg_matrix_row *row) {
       if (n > 1) at[i] = body[b++] = tg_op2(j, TG_OP_ADD, at[i], tg_iota(j, TG_I32, n));
       v[i] = body[b++] = tg_load(j, memory, &at[i], NULL, NULL, 0);
     } else {
-      v[3] = body[b++] = tg_matrix(j, row->name, v[0], v[1], v[2], lane);
+      v[3] = body[b++] = tg_matrix(j, row->name, v[0], v[1], v[2], tg_matrix_lanes(row) == 1 ? tg_index(j, 1) : lane);
       body[b++] = tg_store(j, memory, &at[2], v[3], NULL, 0);
     }
   }
