@@ -29,7 +29,8 @@ static void rows(bool json) {
       continue;
     }
     printf("%-16s ", t.name);
-    if (tg_target_is_source(&t)) printf("text that a device compiles, a work-item for a task: ");
+    if (tg_target_is_source(&t))
+      printf("%s that a device compiles, a work-item for a task: ", tg_target_takes_spirv(&t) ? "SPIR-V" : "text");
     else if (tg_target_is_device(&t))
       printf("warps of %u lanes, %u registers, L1 %llu KiB, L2 %llu KiB: ", t.lanes, t.vector_registers,
              (unsigned long long)t.l1 >> 10, (unsigned long long)t.l2 >> 10);

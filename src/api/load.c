@@ -13,11 +13,13 @@ typedef struct {
   tg_env env;
 } loading;
 
-/* Code of NVIDIA's generations runs on later ones, but for those of one chip alone (sm_90a). */
+/* Code of NVIDIA's generations runs on later ones, but for those of one chip alone (sm_90a). A device that takes SPIR-V
+ * takes text as well. */
 static bool runs_on(const tg_device *d, const char *target) {
   unsigned built, own;
   char letter;
   if (!strcmp(d->target->name, target)) return true;
+  if (!strcmp(target, "opencl") && tg_target_takes_spirv(d->target)) return true;
   return d->target->arch == TG_ARCH_NVPTX && sscanf(target, "sm_%u%c", &built, &letter) == 1 &&
          sscanf(d->target->name, "sm_%u", &own) == 1 && built <= own;
 }

@@ -145,6 +145,9 @@ static void lower(lowering *w) {
   w->linear = tg_run_passes(j, w->context, &again, NULL, NULL, NULL);
 }
 
+/* Is the object text, which the device compiles? With an LLVM without SPIR-V it is for devices that take both, too. */
+static bool is_text(const tg_target *t) { return tg_target_is_source(t) && !tg_jit_knows(t); }
+
 static tg_object source_of(tg_job *j, const tg_target *t, const tg_uop *linear, tg_code_info *info) {
   const char *text = tg_source_opencl(j, t, linear, info);
   return (tg_object){(void *)text, strlen(text) + 1};
@@ -153,7 +156,7 @@ static tg_object source_of(tg_job *j, const tg_target *t, const tg_uop *linear, 
 void tg_compile_program(tg_job *j, tg_context *c, const tg_kernel_source *s, tg_cache_entry *entry, double *price,
                         const char **ir) {
   const tg_target *t = tg_target_asked(c, s->options);
-  tg_jit *jit = tg_target_is_source(t) ? NULL : open_jit_for(j, c, s->options);
+  tg_jit *jit = is_text(t) ? NULL : open_jit_for(j, c, s->options);
   lowering w = {j, c, s, entry, NULL};
   lower(&w);
   tg_job_go_on(j);
@@ -329,7 +332,7 @@ static void show_job(void *arg) {
   const char *ir = NULL, *text = NULL;
   const tg_target *t = tg_target_asked(k->work.context, k->work.source->options);
   tg_code_info *info = &k->work.entry.info;
-  if (tg_target_is_source(t)) {
+  if (is_text(t)) {
     if (assembly) k->write(k->user, "asm", source_of(j, t, linear, info).data);
     return;
   }

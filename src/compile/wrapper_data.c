@@ -2,6 +2,7 @@
  * A kernel for a device as data of the object: the bytes that tg_device_load takes, and, for programs that speak to the
  * driver themselves, where in them the code lies and with what geometry it is launched. */
 #include "api/api.h"
+#include "jit/jit.h"
 #include "code/cache.h"
 #include "compile/wrapper.h"
 
@@ -99,6 +100,7 @@ static void put_geometry(tg_wrapper *w, tg_str *o, const tg_wrapped *k, const ch
 static const char *kind_of(const tg_target *t) {
   return t->arch == TG_ARCH_NVPTX    ? "PTX text with its NUL, for cuModuleLoadData"
          : t->arch == TG_ARCH_AMDGPU ? "a relocatable code object (ELF)"
+         : tg_jit_knows(t)           ? "SPIR-V, for clCreateProgramWithIL"
                                      : "OpenCL C text with its NUL";
 }
 

@@ -385,13 +385,13 @@ void tg_emit_begin(tg_emitter *e, LLVMValueRef fn, const char *name) {
   e->fn = fn;
   LLVMAddAttributeAtIndex(fn, LLVMAttributeFunctionIndex,
                           LLVMCreateEnumAttribute(e->c, LLVMGetEnumAttributeKindForName("nounwind", 8), 0));
-  tg_emit_attribute(e, fn, "target-cpu", e->target->cpu);
-  tg_emit_attribute(e, fn, "target-features", e->target->features);
+  if (!e->tasks) tg_emit_attribute(e, fn, "target-cpu", e->target->cpu);
+  if (!e->tasks) tg_emit_attribute(e, fn, "target-features", e->target->features);
   if (e->target->tune[0]) tg_emit_attribute(e, fn, "tune-cpu", e->target->tune);
   if (e->target->vector_bytes == 64) tg_emit_attribute(e, fn, "prefer-vector-width", "512");
   /* A frame of many spilled registers may be larger than the guard page below a thread's stack: each page is touched in
    * turn, so that a small stack ends in a fault and never in memory of others. */
-  if (!e->device) tg_emit_attribute(e, fn, "probe-stack", "inline-asm");
+  if (!e->device && !e->tasks) tg_emit_attribute(e, fn, "probe-stack", "inline-asm");
   if (e->target->sve_bytes) {   /* lets vectors of fixed length use SVE registers, which have at least sve_bytes */
     enum { SVE_UNIT = 16, SVE_MOST = 16 };
     LLVMAddAttributeAtIndex(fn, LLVMAttributeFunctionIndex,
@@ -421,7 +421,7 @@ static void begin_function(tg_emitter *e, const char *name, LLVMTypeRef result, 
 
 static LLVMValueRef shared_pointer(tg_emitter *e, uint64_t bytes) {
   LLVMValueRef at = LLVMConstInt(e->integer[64], e->globals, 0), offset = LLVMConstInt(e->integer[64], bytes, 0);
-  LLVMValueRef p = e->device
+  LLVMValueRef p = e->device || e->tasks
                        ? tg_device_buffer(e, e->globals)
                        : LLVMBuildLoad2(e->b, e->ptr, LLVMBuildGEP2(e->b, e->ptr, e->buffers_arg, &at, 1, ""), "");
   return LLVMBuildGEP2(e->b, e->integer[8], p, &offset, 1, "");
@@ -485,6 +485,7 @@ static void touch_workspace(tg_emitter *e) {
 static void emit_phase_function(tg_emitter *e, uint32_t p, bool unaligned) {
   e->nowhere = false;
   if (e->device) tg_device_begin_phase(e, p, unaligned);
+  else if (e->tasks) tg_tasks_begin_task(e, p);
   else
     begin_function(e, tg_format(&e->j->env, "%s.%u%s", e->j->name, p, unaligned ? ".unaligned" : ""),
                    LLVMVoidTypeInContext(e->c), 4);
@@ -503,29 +504,32 @@ static void emit_phase_function(tg_emitter *e, uint32_t p, bool unaligned) {
   }
   LLVMBuildRetVoid(e->b);
   if (e->target->arch == TG_ARCH_AMDGPU) tg_emit_products(e, e->fn);
-  if (!e->device && e->uncut) tg_emit_registers(e, e->fn);
-  if (!e->device) touch_workspace(e);
+  if (e->device || e->tasks) return;
+  if (e->uncut) tg_emit_registers(e, e->fn);
+  touch_workspace(e);
 }
 
-/* A function that returns how many tasks a phase has, or how many turns a loop of phases: the extent of end's range,
- * within the loop of phases `around`. end NULL: 1. */
+/* How many tasks a phase has, or how many turns a loop of phases: the extent of end's range, within the loop of phases
+ * `around`. end NULL: 1. At the start of a function. */
+static LLVMValueRef count_of(tg_emitter *e, const tg_uop *end, uint32_t around) {
+  if (!end) return LLVMConstInt(e->integer[64], 1, 0);
+  e->wanted++;
+  mark_needed(e, tg_extent(end->src[0]), 0);
+  emit_counters(e, around);
+  for (uint32_t i = 0; e->items.data[i].u != end; i++) {
+    const tg_uop *u = e->items.data[i].u;
+    if (!is_value(u) || e->need[u->id] != e->wanted) continue;
+    if (!e->pure[u->id]) tg_bug(&e->j->env, "linear form: the number of tasks depends on what the kernel writes");
+    tg_emit_value_statement(e, u);
+  }
+  LLVMValueRef n = tg_emit_get(e, tg_extent(end->src[0]), 1);
+  return LLVMTypeOf(n) == e->integer[64] ? n : LLVMBuildSExt(e->b, n, e->integer[64], "");
+}
+
+/* A function that returns that number. */
 static void emit_count_function(tg_emitter *e, const char *name, const tg_uop *end, uint32_t around) {
   begin_function(e, name, e->integer[64], 2);
-  LLVMValueRef n = LLVMConstInt(e->integer[64], 1, 0);
-  if (end) {
-    e->wanted++;
-    mark_needed(e, tg_extent(end->src[0]), 0);
-    emit_counters(e, around);
-    for (uint32_t i = 0; e->items.data[i].u != end; i++) {
-      const tg_uop *u = e->items.data[i].u;
-      if (!is_value(u) || e->need[u->id] != e->wanted) continue;
-      if (!e->pure[u->id]) tg_bug(&e->j->env, "linear form: the number of tasks depends on what the kernel writes");
-      tg_emit_value_statement(e, u);
-    }
-    n = tg_emit_get(e, tg_extent(end->src[0]), 1);
-    if (LLVMTypeOf(n) != e->integer[64]) n = LLVMBuildSExt(e->b, n, e->integer[64], "");
-  }
-  LLVMBuildRet(e->b, n);
+  LLVMBuildRet(e->b, count_of(e, end, around));
 }
 
 static void emit_count_functions(tg_emitter *e) {
@@ -535,6 +539,22 @@ static void emit_count_functions(tg_emitter *e) {
   for (uint32_t i = 0; i < e->loops.n; i++)
     emit_count_function(e, tg_format(&e->j->env, "%s.%u.turns", e->j->name, i), e->loops.data[i].end,
                         e->loops.data[i].outer);
+}
+
+/* Kernels that run the tasks of each phase, and that store the number of turns of each loop of phases in the place of
+ * its counter. */
+static void emit_kernels(tg_emitter *e) {
+  for (uint32_t p = 0; p < e->phases.n; p++) {
+    tg_tasks_begin_kernel(e, "phase", p);
+    tg_tasks_run(e, p, count_of(e, e->phases.data[p].thread, e->phases.data[p].loop), round64(e->private_top));
+    LLVMBuildRetVoid(e->b);
+  }
+  for (uint32_t i = 0; i < e->loops.n; i++) {
+    tg_tasks_begin_kernel(e, "turns", i);
+    LLVMValueRef n = count_of(e, e->loops.data[i].end, e->loops.data[i].outer);
+    LLVMBuildStore(e->b, n, shared_pointer(e, 8 * e->loops.data[i].depth));
+    LLVMBuildRetVoid(e->b);
+  }
 }
 
 static void prepare(tg_emitter *e) {
@@ -555,12 +575,13 @@ static void prepare(tg_emitter *e) {
 void tg_emit_module(tg_emitter *e, tg_code_info *info) {
   if (tg_target_is_device(e->target)) tg_device_begin_module(e);
   prepare(e);
-  for (uint32_t pass = 0; pass < 2; pass++) {
+  for (uint32_t pass = e->tasks; pass < 2; pass++) {
     e->streaming = pass == 0;
     for (uint32_t p = 0; p < e->phases.n; p++) emit_phase_function(e, p, pass == 1);
     if (!e->streamed) break;
   }
-  if (!e->device) emit_count_functions(e);
+  if (e->tasks) emit_kernels(e);
+  else if (!e->device) emit_count_functions(e);
   *info = (tg_code_info){.buffers = e->globals,
                          .params = e->j->params.n,
                          .phases = e->phases.n,
@@ -574,4 +595,5 @@ void tg_emit_module(tg_emitter *e, tg_code_info *info) {
     info->launch_n = e->steps.n;
   }
   if (e->device) tg_device_launch(e, info);
+  if (e->tasks) tg_tasks_launch(e, info);
 }

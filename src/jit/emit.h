@@ -120,6 +120,7 @@ typedef struct tg_emitter {
   LLVMMetadataRef di_file, di_function;
   emit_intrinsic intrinsics[64];
   emit_device *device;         /* NULL on a host */
+  bool tasks;                  /* tasks are work-items of kernels (emit_tasks.c) */
   uint32_t ptx_version;        /* PTX version * 10 that inline PTX needs; 0: the target's is enough */
 } tg_emitter;
 
@@ -161,6 +162,25 @@ void tg_device_keep_branch(tg_emitter *e);
 uint32_t tg_device_warps(const tg_emitter *);
 LLVMValueRef tg_device_intrinsic(tg_emitter *, const char *name, LLVMTypeRef *overload, unsigned overloads,
                                  LLVMValueRef *args, unsigned n);
+
+/* emit_tasks.c */
+void tg_tasks_begin_task(tg_emitter *, uint32_t p);                         /* the function of one task of phase p */
+void tg_tasks_begin_kernel(tg_emitter *, const char *kind, uint32_t i);     /* "phase" or "turns" */
+/* the rest of a phase's kernel. workspace: bytes of a work-item */
+void tg_tasks_run(tg_emitter *, uint32_t p, LLVMValueRef tasks, uint64_t workspace);
+LLVMValueRef tg_tasks_param(tg_emitter *, uint32_t param);
+void tg_tasks_need_f64(const tg_emitter *);                                 /* fails if the target has none */
+void tg_tasks_add(tg_emitter *, const tg_uop *store, LLVMValueRef p, LLVMValueRef v);   /* an atomic add */
+LLVMValueRef tg_tasks_reduce(tg_emitter *, bool all, LLVMValueRef mask);    /* whether all lanes, or any, are true */
+/* What tg_emit_masked emits for other targets; for a load the result, for a store nothing of use. */
+LLVMValueRef tg_tasks_masked(tg_emitter *, bool store, LLVMValueRef pointer, LLVMValueRef mask, LLVMValueRef value,
+                             uint32_t align);
+void tg_tasks_launch(tg_emitter *, tg_code_info *info);
+/* Makes the module's vectors scalars. LLVM's message if it fails, to be disposed of; NULL: done. */
+char *tg_tasks_scalars(LLVMModuleRef m, LLVMTargetMachineRef machine);
+
+/* spirv.c: gives the blocks of a module ids of its own. False: the module is of no use. */
+bool tg_spirv_mend(tg_env *, void *data, size_t bytes);
 
 /* emit_threads.c */
 void tg_device_barrier(tg_emitter *);

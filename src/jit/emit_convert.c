@@ -2,6 +2,7 @@
  * Conversions, correctly rounded on every target. bf16 and the 8-bit floats are represented by their bits. Conversions
  * from wider types to these and to f16 go through an intermediate float type. They round twice, but the first rounding
  * is to odd (the last bit is set if the value is inexact), so that the second gives the correct result. */
+#include <math.h>
 #include "jit/emit.h"
 
 static LLVMValueRef constant(tg_emitter *e, tg_type t, uint32_t lanes, uint64_t bits) {
@@ -95,7 +96,30 @@ static LLVMValueRef integer_to_float(tg_emitter *e, tg_type to, tg_type from, ui
   return is_signed ? LLVMBuildSIToFP(e->b, x, type, "") : LLVMBuildUIToFP(e->b, x, type, "");
 }
 
+/* The same with a conversion of numbers that fit alone: of others SPIR-V leaves open what comes out. */
+static LLVMValueRef saturate_by_parts(tg_emitter *e, bool is_signed, LLVMTypeRef to, LLVMValueRef x) {
+  LLVMTypeRef from = LLVMTypeOf(x), scalar = LLVMGetTypeKind(to) == LLVMVectorTypeKind ? LLVMGetElementType(to) : to;
+  uint32_t lanes = scalar == to ? 1 : LLVMGetVectorSize(to);
+  unsigned bits = LLVMGetIntTypeWidth(scalar) - is_signed;   /* of a magnitude: the first number beyond is 2^bits */
+  uint64_t most = bits == 64 ? UINT64_MAX : ((uint64_t)1 << bits) - 1;
+  LLVMTypeRef real = lanes > 1 ? LLVMGetElementType(from) : from;
+  double power = ldexp(1, (int)bits);
+  LLVMValueRef end = tg_emit_splat(e, LLVMConstReal(real, power), lanes, 0),
+               least = tg_emit_splat(e, LLVMConstReal(real, is_signed ? -power : 0), lanes, 0),
+               top = tg_emit_splat(e, LLVMConstInt(scalar, most, 0), lanes, 0),
+               bottom = tg_emit_splat(e, LLVMConstInt(scalar, is_signed ? most + 1 : 0, 0), lanes, 0);
+  LLVMValueRef over = LLVMBuildFCmp(e->b, LLVMRealOGE, x, end, ""),
+               fits = LLVMBuildAnd(e->b, LLVMBuildFCmp(e->b, LLVMRealOLT, x, end, ""),
+                                   LLVMBuildFCmp(e->b, LLVMRealOGT, x, least, ""), ""),
+               under = LLVMBuildFCmp(e->b, LLVMRealOLE, x, least, "");
+  LLVMValueRef inside = LLVMBuildSelect(e->b, fits, x, LLVMConstNull(from), "");
+  LLVMValueRef r = is_signed ? LLVMBuildFPToSI(e->b, inside, to, "") : LLVMBuildFPToUI(e->b, inside, to, "");
+  r = LLVMBuildSelect(e->b, over, top, r, "");
+  return LLVMBuildSelect(e->b, under, bottom, r, "");
+}
+
 static LLVMValueRef saturate(tg_emitter *e, bool is_signed, LLVMTypeRef to, LLVMValueRef x) {
+  if (e->tasks) return saturate_by_parts(e, is_signed, to, x);
   const char *name = is_signed ? "llvm.fptosi.sat" : "llvm.fptoui.sat";
   LLVMTypeRef both[2] = {to, LLVMTypeOf(x)};
   unsigned id = LLVMLookupIntrinsicID(name, strlen(name));

@@ -31,6 +31,7 @@ static void set_align(tg_emitter *e, LLVMValueRef call, unsigned operand, uint32
 
 LLVMValueRef tg_emit_masked(tg_emitter *e, const char *name, bool store, LLVMValueRef pointer, LLVMValueRef mask,
                             LLVMValueRef value, uint32_t align) {
+  if (e->tasks) return tg_tasks_masked(e, store, pointer, mask, value, align);
   LLVMTypeRef types[2] = {LLVMTypeOf(value), LLVMTypeOf(pointer)};
   unsigned id = LLVMLookupIntrinsicID(name, strlen(name)), n = 0;
   LLVMValueRef fn = LLVMGetIntrinsicDeclaration(e->m, id, types, 2), args[4];

@@ -74,7 +74,8 @@ LLVMValueRef tg_emit_pointer(tg_emitter *e, uint32_t buffer) {
   uint32_t position = b->memory == MEMORY_GLOBAL ? b->position : e->globals;
   LLVMValueRef p = e->workspace_arg, at = LLVMConstInt(e->integer[64], position, 0),
                offset = LLVMConstInt(e->integer[64], b->offset, 0);
-  if (e->device) p = b->memory == MEMORY_LOCAL ? tg_device_local(e, buffer) : tg_device_buffer(e, position);
+  if (e->tasks) p = b->memory == MEMORY_PRIVATE ? p : tg_device_buffer(e, position);
+  else if (e->device) p = b->memory == MEMORY_LOCAL ? tg_device_local(e, buffer) : tg_device_buffer(e, position);
   else if (b->memory != MEMORY_PRIVATE) {
     LLVMValueRef slot = LLVMBuildGEP2(e->b, e->ptr, e->buffers_arg, &at, 1, "");
     p = LLVMBuildLoad2(e->b, e->ptr, slot, e->j->buffers.data[buffer].name);
@@ -341,6 +342,7 @@ static LLVMValueRef full_mask(tg_emitter *e, uint32_t lanes) {
 
 static LLVMValueRef any(tg_emitter *e, LLVMValueRef mask) {
   LLVMTypeRef t = LLVMTypeOf(mask);
+  if (e->tasks && LLVMGetTypeKind(t) == LLVMVectorTypeKind) return tg_tasks_reduce(e, false, mask);
   return LLVMGetTypeKind(t) == LLVMVectorTypeKind ? tg_emit_call(e, "llvm.vector.reduce.or", t, &mask, 1) : mask;
 }
 
@@ -360,7 +362,8 @@ void tg_emit_close_gate(tg_emitter *e, LLVMBasicBlockRef after) {
 /* Branches on whether the mask is true in all lanes; what is built next goes to the block where it is. */
 static void open_both(tg_emitter *e, LLVMValueRef mask, LLVMBasicBlockRef *all, LLVMBasicBlockRef *some,
                       LLVMBasicBlockRef *after) {
-  LLVMValueRef open = tg_emit_call(e, "llvm.vector.reduce.and", LLVMTypeOf(mask), &mask, 1);
+  LLVMValueRef open = e->tasks ? tg_tasks_reduce(e, true, mask)
+                               : tg_emit_call(e, "llvm.vector.reduce.and", LLVMTypeOf(mask), &mask, 1);
   *all = LLVMAppendBasicBlockInContext(e->c, e->fn, ""), *some = LLVMAppendBasicBlockInContext(e->c, e->fn, ""),
   *after = LLVMAppendBasicBlockInContext(e->c, e->fn, "");
   LLVMBuildCondBr(e->b, open, *all, *some);
@@ -580,6 +583,8 @@ static void plain_store(tg_emitter *e, const tg_uop *u, const address *a, LLVMVa
 static void atomic_store(tg_emitter *e, const tg_uop *u, const address *a, LLVMValueRef value, uint32_t lanes,
                          LLVMValueRef mask) {
   tg_type t = u->src[0]->type;
+  if (e->tasks && (t == TG_F16 || t == TG_BF16 || t == TG_E4M3 || t == TG_E5M2 || t == TG_BOOL))
+    tg_fail_at(e->j, tg_get_pos(e->j, u), "this target has no atomic add to %s", tg_type_name[t]);
   if (t == TG_BF16 || t == TG_E4M3 || t == TG_E5M2 || t == TG_BOOL)
     tg_fail_at(e->j, tg_get_pos(e->j, u), "an atomic add to %s is not possible on this target", tg_type_name[t]);
   LLVMAtomicRMWBinOp op = tg_is_float(t) ? LLVMAtomicRMWBinOpFAdd : LLVMAtomicRMWBinOpAdd;
@@ -591,8 +596,11 @@ static void atomic_store(tg_emitter *e, const tg_uop *u, const address *a, LLVMV
     else if (lanes > 1 && !a->splat) p = LLVMBuildGEP2(e->b, tg_emit_memory_type(e, t, 1), p, &index, 1, "");
     LLVMBasicBlockRef after =
         mask ? tg_emit_open_gate(e, lanes > 1 ? LLVMBuildExtractElement(e->b, mask, at, "") : mask) : NULL;
-    LLVMValueRef atomic = LLVMBuildAtomicRMW(e->b, op, p, one, LLVMAtomicOrderingMonotonic, 0);
-    if (e->device) tg_device_scope(e, atomic);
+    if (e->tasks) tg_tasks_add(e, u, p, one);
+    else {
+      LLVMValueRef atomic = LLVMBuildAtomicRMW(e->b, op, p, one, LLVMAtomicOrderingMonotonic, 0);
+      if (e->device) tg_device_scope(e, atomic);
+    }
     if (after) tg_emit_close_gate(e, after);
   }
 }
@@ -675,6 +683,7 @@ void tg_emit_store(tg_emitter *e, const tg_uop *u) {
 /* A prefetch never faults, whatever the address, so it needs no gate; the address must not be computed with
  * inbounds. */
 void tg_emit_prefetch(tg_emitter *e, const tg_uop *u) {
+  if (e->tasks) return;        /* OpenCL's prefetch is of whole workgroups, and devices ignore it */
   address a = address_of(e, u, 1, false);
   LLVMTypeRef type = LLVMTypeOf(a.pointer);
   LLVMValueRef fn = LLVMGetIntrinsicDeclaration(e->m, LLVMLookupIntrinsicID("llvm.prefetch", 13), &type, 1);

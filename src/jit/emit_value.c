@@ -17,6 +17,7 @@ LLVMTypeRef tg_emit_type(tg_emitter *e, tg_type t, uint32_t lanes) {
                   : t == TG_F16   ? e->half
                   : t == TG_INDEX ? e->integer[64]
                                   : e->integer[tg_type_bits(t)];
+  if (e->tasks && t == TG_F64) tg_tasks_need_f64(e);
   measure(e, t, lanes);
   return lanes == 1 ? s : LLVMVectorType(s, lanes);
 }
@@ -114,7 +115,8 @@ static LLVMValueRef iota(tg_emitter *e, const tg_uop *u) {
 static LLVMValueRef param(tg_emitter *e, const tg_uop *u) {
   LLVMBasicBlockRef here = tg_emit_at(e, 0);
   LLVMValueRef at = LLVMConstInt(e->integer[64], (uint64_t)u->arg, 0), v;
-  if (e->device) v = tg_device_param(e, (uint32_t)u->arg);
+  if (e->tasks) v = tg_tasks_param(e, (uint32_t)u->arg);
+  else if (e->device) v = tg_device_param(e, (uint32_t)u->arg);
   else {
     v = LLVMBuildLoad2(e->b, e->integer[64], LLVMBuildGEP2(e->b, e->integer[64], e->params_arg, &at, 1, ""),
                        e->j->params.data[u->arg].name);

@@ -13,6 +13,9 @@
 #include <llvm-c/TargetMachine.h>
 #include <llvm/Config/llvm-config.h>
 #include <string.h>
+#if __has_include(<llvm/Config/Targets.h>)
+#include <llvm/Config/Targets.h>
+#endif
 
 #if LLVM_VERSION_MAJOR < 19
 #error "LLVM 19 or later"
@@ -28,6 +31,13 @@ static inline int tg_llvm_knows(const char *cpu) {
 
 /* Can the C API set the scope of atomics and fences? Before 20 all have system scope, which is stronger. */
 #define TG_LLVM_SCOPES (LLVM_VERSION_MAJOR >= 20)
+
+/* Was it built with the back end for SPIR-V? */
+#ifdef LLVM_HAS_SPIRV_TARGET
+#define TG_LLVM_SPIRV LLVM_HAS_SPIRV_TARGET
+#else
+#define TG_LLVM_SPIRV 0
+#endif
 
 /* Up to 21, launch bounds of a CUDA kernel are module metadata; from 22 on, function attributes. */
 #define TG_LLVM_NVVM_ANNOTATIONS (LLVM_VERSION_MAJOR < 22)

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include "jit/emit.h"
 #include "jit/orc.h"
 #include "code/object.h"
@@ -54,12 +55,23 @@ static void register_amdgpu(void) {
   LLVMInitializeAMDGPUDisassembler();
 }
 
+static void register_spirv(void) {
+#if TG_LLVM_SPIRV
+  LLVMInitializeSPIRVTargetInfo();
+  LLVMInitializeSPIRVTarget();
+  LLVMInitializeSPIRVTargetMC();
+  LLVMInitializeSPIRVAsmPrinter();
+#endif
+}
+
 static void register_target(tg_arch arch) {
-  static pthread_once_t once[] = {PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT};
+  static pthread_once_t once[] = {PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT,
+                                  PTHREAD_ONCE_INIT};
   static void (*const fill[])(void) = {[TG_ARCH_X86_64] = register_x86,
                                        [TG_ARCH_AARCH64] = register_aarch64,
                                        [TG_ARCH_NVPTX] = register_nvptx,
-                                       [TG_ARCH_AMDGPU] = register_amdgpu};
+                                       [TG_ARCH_AMDGPU] = register_amdgpu,
+                                       [TG_ARCH_OPENCL] = register_spirv};
   pthread_once(&once[arch], fill[arch]);
 }
 
@@ -105,19 +117,27 @@ void tg_jit_close(tg_jit *jit) {
 
 const tg_target *tg_jit_target(const tg_jit *jit) { return &jit->target; }
 
-bool tg_jit_knows(const tg_target *t) { return tg_llvm_knows(t->cpu); }
+bool tg_jit_knows(const tg_target *t) {
+  return t->arch == TG_ARCH_OPENCL ? TG_LLVM_SPIRV && tg_target_takes_spirv(t) : tg_llvm_knows(t->cpu);
+}
 
 LLVMTargetMachineRef tg_jit_machine(const tg_target *t, LLVMCodeGenOptLevel level) {
   LLVMTargetRef target;
   char *message = NULL;
-  if (!tg_llvm_knows(t->cpu)) return NULL;
+  if (!tg_jit_knows(t)) return NULL;
   register_target(t->arch);
   if (LLVMGetTargetFromTriple(t->triple, &target, &message)) {
     LLVMDisposeMessage(message);
     return NULL;
   }
+  /* no processor; and at a higher level loop strength reduction gives wrong code (docs/llvm.md) */
+  if (t->arch == TG_ARCH_OPENCL)
+    return LLVMCreateTargetMachine(target, t->triple, "", "", LLVMCodeGenLevelNone, LLVMRelocPIC, LLVMCodeModelSmall);
   return LLVMCreateTargetMachine(target, t->triple, t->cpu, t->features, level, LLVMRelocPIC, LLVMCodeModelSmall);
 }
+
+/* SPIR-V: its target machine keeps what belongs to a module, and is good for one (docs/llvm.md). */
+static bool keeps_machines(const tg_jit *jit) { return jit->target.arch != TG_ARCH_OPENCL; }
 
 static LLVMTargetMachineRef borrow_machine(tg_jit *jit) {
   LLVMTargetMachineRef m = NULL;
@@ -130,7 +150,7 @@ static LLVMTargetMachineRef borrow_machine(tg_jit *jit) {
 static void return_machine(tg_jit *jit, LLVMTargetMachineRef m) {
   if (!m) return;
   pthread_mutex_lock(&jit->lock);
-  bool kept = jit->idle_n < MAX_IDLE;
+  bool kept = jit->idle_n < MAX_IDLE && keeps_machines(jit);
   if (kept) jit->idle[jit->idle_n++] = m;
   pthread_mutex_unlock(&jit->lock);
   if (!kept) LLVMDisposeTargetMachine(m);
@@ -200,6 +220,7 @@ static uint64_t statements_in(const tg_uop *u) {
 static void set_up(compile *k) {
   tg_emitter *e = k->e = tg_new(&k->j->env, tg_emitter, 1);
   *e = (tg_emitter){.j = k->j, .target = &k->jit->target, .sink = k->linear};
+  e->tasks = tg_target_takes_spirv(e->target);
   LLVMContextRef c = e->c = k->c = LLVMContextCreate();
   LLVMContextSetDiagnosticHandler(c, on_diagnostic, k);
   LLVMContextSetDiscardValueNames(c, !k->ir_text);
@@ -207,8 +228,9 @@ static void set_up(compile *k) {
   e->b = LLVMCreateBuilderInContext(c);
   static const int widths[] = {1, 8, 16, 32, 64};
   for (unsigned i = 0; i < TG_COUNT(widths); i++) e->integer[widths[i]] = LLVMIntTypeInContext(c, (unsigned)widths[i]);
-  e->ptr = LLVMPointerTypeInContext(c, 0);
-  e->half = LLVMHalfTypeInContext(c);
+  e->ptr = LLVMPointerTypeInContext(c, e->tasks);
+  /* of a device without f16 these are bits: passes have replaced what computes in them */
+  e->half = e->tasks ? e->integer[16] : LLVMHalfTypeInContext(c);
   e->single = LLVMFloatTypeInContext(c);
   e->twice = LLVMDoubleTypeInContext(c);
   e->nontemporal_kind = LLVMGetMDKindIDInContext(c, "nontemporal", 11);
@@ -237,13 +259,19 @@ static void check_diagnostics(compile *k) {
   if (k->message) tg_fail(&k->j->env, TG_EBACKEND, "LLVM: %s", k->message);
 }
 
+/* LLVM's back end for SPIR-V keeps what it finds out about a module in one place for the whole process
+ * (docs/llvm.md). */
+static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+
 static LLVMMemoryBufferRef emit_file(compile *k, LLVMModuleRef m, LLVMCodeGenFileType type) {
   char *message = NULL;
   k->buffer = NULL;
+  if (k->e->tasks) pthread_mutex_lock(&one_at_a_time);
   if (LLVMTargetMachineEmitToMemoryBuffer(k->machine, m, type, &message, &k->buffer)) {
     if (!k->message) k->message = message;
     else LLVMDisposeMessage(message);
   }
+  if (k->e->tasks) pthread_mutex_unlock(&one_at_a_time);
   return k->buffer;
 }
 
@@ -259,13 +287,44 @@ static void raise_version(compile *k, char *ptx) {
 }
 
 static void emit_assembly(compile *k) {
+  if (k->copy) LLVMDisposeModule(k->copy);
   k->copy = LLVMCloneModule(k->e->m); /* code generation changes a module */
-  if (!emit_file(k, k->copy, LLVMAssemblyFile)) return;
+  bool emitted = emit_file(k, k->copy, LLVMAssemblyFile) != NULL;
+  if (!keeps_machines(k->jit)) {
+    return_machine(k->jit, k->machine);
+    k->machine = borrow_machine(k->jit);
+  }
+  if (!emitted) return;
   char *text = tg_strndup(&k->j->env, LLVMGetBufferStart(k->buffer), LLVMGetBufferSize(k->buffer));
   raise_version(k, text);
   *k->asm_text = text;
   LLVMDisposeMemoryBuffer(k->buffer);
   k->buffer = NULL;
+}
+
+/* A module whose blocks cannot be told apart is written again, while memory is taken so that LLVM's objects come to lie
+ * elsewhere than those that it remembers. */
+static void emit_spirv(compile *k) {
+  enum { TRIES = 8, PIECES = 512, STEP = 16 };
+  void *taken[TRIES][PIECES] = {{NULL}};
+  bool mended = false;
+  for (uint32_t i = 0; i < TRIES && !mended && !k->message; i++) {
+    for (uint32_t p = 0; i && p < PIECES; p++) taken[i][p] = malloc((size_t)(PIECES - p) * STEP);
+    if (k->copy) LLVMDisposeModule(k->copy);
+    k->copy = LLVMCloneModule(k->e->m);
+    if (i) return_machine(k->jit, k->machine), k->machine = borrow_machine(k->jit);
+    if (!emit_file(k, k->copy, LLVMObjectFile)) break;
+    k->object.bytes = LLVMGetBufferSize(k->buffer);
+    k->object.data = tg_alloc(&k->j->env, k->object.bytes);
+    memcpy(k->object.data, LLVMGetBufferStart(k->buffer), k->object.bytes);
+    mended = tg_spirv_mend(&k->j->env, k->object.data, k->object.bytes);
+    LLVMDisposeMemoryBuffer(k->buffer);
+    k->buffer = NULL;
+  }
+  for (uint32_t i = 0; i < TRIES; i++)
+    for (uint32_t p = 0; p < PIECES; p++) free(taken[i][p]);
+  check_diagnostics(k);
+  if (!mended) tg_fail(&k->j->env, TG_EBACKEND, "LLVM writes SPIR-V whose blocks have ids of another module's");
 }
 
 /* An AMD kernel may need its arguments and nothing else, and no scratch memory for a thread. */
@@ -299,9 +358,14 @@ static void run_compile(void *p) {
     LLVMDisposeMessage(k->text);
     k->text = NULL;
   }
+  if (k->only_build) return;
+  if (k->e->tasks && (k->message = tg_tasks_scalars(k->e->m, k->machine))) check_diagnostics(k);
   if (k->asm_text) emit_assembly(k);
   check_diagnostics(k);
-  if (k->only_build) return;
+  if (k->e->tasks) {
+    emit_spirv(k);
+    return;
+  }
   bool text = k->jit->target.arch == TG_ARCH_NVPTX;
   emit_file(k, k->e->m, text ? LLVMAssemblyFile : LLVMObjectFile);
   check_diagnostics(k);

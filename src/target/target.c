@@ -395,12 +395,13 @@ static const tg_target rows[] = {
      .l2 = 4 << 20,
      .l3 = 256 << 20},
     {.name = "opencl", .arch = TG_ARCH_OPENCL, .features = "fp64 int64_atomics", .l1 = 32 << 10, .l2 = 1 << 20},
+    {.name = "spirv", .arch = TG_ARCH_OPENCL, .features = "fp64 int64_atomics spirv", .l1 = 32 << 10, .l2 = 1 << 20},
 };
 
 static const char *const triples[] = {
   [TG_ARCH_X86_64] = "x86_64-unknown-linux-gnu", [TG_ARCH_AARCH64] = "aarch64-unknown-linux-gnu",
   [TG_ARCH_NVPTX] = "nvptx64-nvidia-cuda", [TG_ARCH_AMDGPU] = "amdgcn-amd-amdhsa",
-  [TG_ARCH_OPENCL] = ""};
+  [TG_ARCH_OPENCL] = "spirv64v1.0-unknown-unknown"};
 
 void tg_target_derive(tg_target *t) {
   /* only complete levels count: no code is generated for a part of one */

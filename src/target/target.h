@@ -3,6 +3,7 @@
  * machine. */
 #ifndef TG_TARGET_H
 #define TG_TARGET_H
+#include <string.h>
 #include "target/machine.h"
 
 typedef enum { TG_ARCH_X86_64, TG_ARCH_AARCH64, TG_ARCH_NVPTX, TG_ARCH_AMDGPU, TG_ARCH_OPENCL } tg_arch;
@@ -92,6 +93,11 @@ static inline bool tg_target_is_device(const tg_target *t) { return t->lanes > 1
 /* Is its code source text that the device's driver compiles (src/source), instead of an object from LLVM? Its programs
  * have the form of a CPU's whose vectors have one lane. */
 static inline bool tg_target_is_source(const tg_target *t) { return t->arch == TG_ARCH_OPENCL; }
+
+/* Does a device of that kind take SPIR-V, too? Then its code is that, if LLVM can write it. */
+static inline bool tg_target_takes_spirv(const tg_target *t) {
+  return tg_target_is_source(t) && strstr(t->features, "spirv");
+}
 
 /* Can this machine run its code? The processor must have the instructions, and the system must save the registers. */
 static inline bool tg_target_runs_here(const tg_target *t) { return !t->lacks[0]; }

@@ -3,9 +3,11 @@
  * A device that has f64 and 64-bit atomics launches all of them; of another, what is refused must say what there is none of, and most must be launched. No device: skipped.
  * PoCL compiles with LLVM at its highest level, which takes two thirds of the time and shows what a program leaves undefined: it does so for every fourth program, and
  * for each with --optimised or where programs are named.
- *   devices_opencl [--optimised] [PROGRAM.tg ...] */
+ *   devices_opencl [--spirv] [--optimised] [PROGRAM.tg ...]
+ * --spirv: through a layer (layer.c) that takes SPIR-V for a driver that does not. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include "../folder.h"
@@ -14,6 +16,7 @@
 #include "api/api.h"
 #include "choose/heuristic.h"
 #include "interp/interp.h"
+#include "jit/jit.h"
 #include "tg/device.h"
 
 enum { SKIPPED = 77, LEAST_PERCENT = 60 };
@@ -27,6 +30,7 @@ typedef struct {
   const kit_program *program;
   int64_t params[32];
   kit_memory start, want, got;
+  int launched;                /* programs of the corpus */
   bool lacking;                /* the device has not all that the row of targets says */
 } run;
 
@@ -118,6 +122,7 @@ static void corpus(run *r, bool optimised, int argc, char **argv) {
     tried++;
     launched += one(r, &p[i]);
   }
+  r->launched = launched;
   printf("opencl: %d of %d programs launched\n", launched, tried);
   CHECK(tried && launched * 100 >= tried * LEAST_PERCENT, "%d of %d launched", launched, tried);
   kit_memory_free(&r->start), kit_memory_free(&r->want), kit_memory_free(&r->got);
@@ -135,7 +140,7 @@ static void refusals(run *r) {
   tg_compile_options o = {.device = r->device};
   tg_kernel *k = NULL;
   CHECK(tg_kernel_compile_text(r->context, "atomic", atomic, &o, &k) == TG_EINVAL && strstr(tg_error_message(r->context), "this target has no atomic add to i16"), "%s", tg_error_message(r->context));
-  CHECK(tg_kernel_compile_text(r->context, "matrix", matrix, &o, &k) == TG_EINVAL && strstr(tg_error_message(r->context), "vpdpbusd is an instruction of avx512vnni, not of opencl"), "%s", tg_error_message(r->context));
+  CHECK(tg_kernel_compile_text(r->context, "matrix", matrix, &o, &k) == TG_EINVAL && strstr(tg_error_message(r->context), "vpdpbusd is an instruction of avx512vnni, not of "), "%s", tg_error_message(r->context));
 }
 
 /* ---- the surface ---- */
@@ -260,11 +265,39 @@ static void native(const run *r) {
   f.clReleaseEvent(event), f.clReleaseCommandQueue(queue), f.clReleaseCommandQueue(strange), f.clReleaseContext(context), f.clReleaseContext(foreign);
 }
 
+typedef unsigned programs_fn(void);
+
+/* Puts the layer between the loader and the driver; NULL: it cannot be, and the reason has been said. */
+static programs_fn *put_layer(const char *program) {
+  char path[TEST_PATH + 64], full[PATH_MAX];
+  programs_fn *programs;
+  const char *end = strrchr(program, '/');
+  tg_target t;
+  tg_target_row(&t, "spirv");
+  if (!tg_jit_knows(&t) || system("command -v llvm-spirv-15 >/dev/null")) {
+    printf("skipped: %s\n", tg_jit_knows(&t) ? "there is no llvm-spirv-15" : "this LLVM has no back end for SPIR-V");
+    return NULL;
+  }
+  snprintf(path, sizeof path, "%.*s/devices/liblayer.so", end ? (int)(end - program) : 1, end ? program : ".");
+  void *library = realpath(path, full) ? dlopen(full, RTLD_NOW) : NULL, *found = library ? dlsym(library, "layer_programs") : NULL;
+  CHECK(found, "%s: %s", path, dlerror());
+  setenv("OPENCL_LAYERS", full, 1);
+  memcpy(&programs, &found, sizeof programs);
+  return programs;
+}
+
 int main(int argc, char **argv) {
   static run r;
+  programs_fn *programs = NULL;
   tg_device_info about;
   char folder[TEST_PATH] = "tg-opencl-XXXXXX";
   CHECK(test_folder(folder), "a folder");
+  bool spirv = argc > 1 && !strcmp(argv[1], "--spirv");
+  if (spirv && !(programs = put_layer(argv[0]))) {
+    kit_remove(folder);
+    return SKIPPED;
+  }
+  argc -= spirv, argv += spirv;
   bool optimised = argc > 1 && !strcmp(argv[1], "--optimised");
   argc -= optimised, argv += optimised;
   setenv("POCL_CACHE_DIR", folder, 1);   /* what an earlier run has compiled shall not count */
@@ -275,11 +308,12 @@ int main(int argc, char **argv) {
     return SKIPPED;
   }
   printf("opencl: %s\n", about.name);
-  CHECK(!about.host_memory && about.cores && !strcmp(about.target, "opencl"), "described");
+  CHECK(!about.host_memory && about.cores && !strcmp(about.target, spirv ? "spirv" : "opencl"), "described as %s", about.target);
   CHECK(tg_context_create(NULL, &r.context) == TG_OK && tg_device_open(r.context, r.number, &r.device) == TG_OK, "%s", tg_error_message(r.context));
   r.lacking = !strstr(r.device->target->features, "fp64") || !strstr(r.device->target->features, "int64_atomics");
   if (argc < 2) misuse(&r), refusals(&r), from_cache(&r), native(&r);
   corpus(&r, optimised, argc, argv);
+  CHECK(!spirv || programs() >= (unsigned)r.launched, "%u programs came as SPIR-V, %d were launched", programs(), r.launched);
   tg_context_free(r.context);
   kit_remove(folder);
   return TEST_END();

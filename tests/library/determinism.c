@@ -104,10 +104,12 @@ int main(int argc, char **argv) {
     kit_programs_free(p, n);
     return result;
   }
-  static const char *const targets[] = {"x86-64-v4", "x86-64-v3"};
+  static const char *const targets[] = {"x86-64-v4", "x86-64-v3", "spirv"};
+  tg_target spirv;
+  tg_target_row(&spirv, targets[2]);
   CHECK(n > 100, "%d programs", n);
   int all = n;
-  for (int t = 0; t < 2; t++) {
+  for (int t = 0; t < (tg_jit_knows(&spirv) ? 3 : 2); t++) {
     kit_path path;
     code_hash *want = calloc((size_t)n, sizeof *want);
     CHECK(kit_path_open(&path, targets[t]), "%s", targets[t]);
@@ -117,7 +119,7 @@ int main(int argc, char **argv) {
     }
     other_process(argv[0], targets[t], p, n, want);
     while (!t && n > 0 && strstr(p[n - 1].path, "/accept/")) n--; /* the corpus alone in threads, and for the other */
-    if (!t) eight_threads(&path, p, n / 2, want);   /* all eight meet in each: half are enough */
+    if (t != 1) eight_threads(&path, p, n / 2, want);   /* all eight meet in each: half are enough */
     if (!t) n /= 3;   /* passes know no other way for the other target: some are enough */
     kit_path_close(&path);
     free(want);

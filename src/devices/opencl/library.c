@@ -53,6 +53,8 @@ bool tg_opencl_library(opencl_functions *f) {
     }
     memcpy((char *)f + names[i].at, &at, sizeof at);
   }
+  void *il = f->library ? dlsym(f->library, "clCreateProgramWithIL") : NULL;
+  memcpy(&f->clCreateProgramWithIL, &il, sizeof il);
   return f->library != NULL;
 }
 
@@ -84,6 +86,14 @@ void tg_opencl_text(const opencl_functions *f, opencl_handle d, unsigned what, c
   out[n - 1] = 0;
 }
 
+/* A list of intermediate languages and versions, such as "SPIR-V_1.0 SPIR-V_1.2". A device that takes a version of
+ * SPIR-V takes those before it. */
+bool tg_opencl_takes_spirv(const opencl_functions *f, opencl_handle d) {
+  char languages[256];
+  tg_opencl_text(f, d, CL_IL_VERSION, languages, sizeof languages);
+  return f->clCreateProgramWithIL && strstr(languages, "SPIR-V_1.");
+}
+
 static void find_lacks(const opencl_functions *f, opencl_handle d, char *out, size_t n) {
   const uint64_t flags = tg_opencl_number(f, d, CL_SINGLE_FLAGS);
   const struct { bool there; const char *what;
@@ -108,7 +118,7 @@ bool tg_opencl_describe(uint32_t i, tg_device_info *out) {
     *out = (tg_device_info){.cores = (uint32_t)tg_opencl_number(&f, d, CL_COMPUTE_UNITS),
                             .memory = tg_opencl_number(&f, d, CL_GLOBAL_BYTES)};
     snprintf(out->driver, sizeof out->driver, "opencl");
-    snprintf(out->target, sizeof out->target, "opencl");
+    snprintf(out->target, sizeof out->target, tg_opencl_takes_spirv(&f, d) ? "spirv" : "opencl");
     tg_opencl_text(&f, d, CL_NAME, out->name, sizeof out->name);
     snprintf(out->chip, sizeof out->chip, "%.63s", out->name);
     tg_opencl_text(&f, d, CL_DRIVER_VERSION, out->version, sizeof out->version);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Devices of OpenCL 2.0 and later. A kernel's object is source text (src/source), which the device's own compiler
- * compiles when the kernel is loaded. Memory is coarse-grained shared virtual memory: an address is the same on host
- * and device, so the code that checks host memory checks it too. OpenCL 3.0, API specification, and OpenCL C 1.2. */
+ * Devices of OpenCL 2.0 and later. A kernel's object is SPIR-V (src/jit/emit_tasks.c) where the device takes it, else
+ * source text (src/source); the device's own compiler compiles it when the kernel is loaded. Memory is coarse-grained
+ * shared virtual memory: an address is the same on host and device, so the code that checks host memory checks it too.
+ * OpenCL 3.0, API specification, and OpenCL C 1.2. */
 #include <dlfcn.h>
 #include "devices/opencl/opencl.h"
 
@@ -24,14 +25,16 @@ static void close_device(tg_device *device) {
 static void fill_target(opencl_device *d) {
   char name[128], version[64], extensions[4096];
   tg_target *t = &d->target;
-  tg_target_row(t, "opencl");
+  bool spirv = tg_opencl_takes_spirv(&d->f, d->device);
+  tg_target_row(t, spirv ? "spirv" : "opencl");
   tg_opencl_text(&d->f, d->device, CL_NAME, name, sizeof name);
   tg_opencl_text(&d->f, d->device, CL_DRIVER_VERSION, version, sizeof version);
   tg_opencl_text(&d->f, d->device, CL_EXTENSIONS, extensions, sizeof extensions);
   const uint64_t all = CL_DENORMALS | CL_NAN_INFINITY | CL_NEAREST;
   bool f64 = (tg_opencl_number(&d->f, d->device, CL_DOUBLE_FLAGS) & all) == all,
        atomics = strstr(extensions, "cl_khr_int64_base_atomics") != NULL;
-  snprintf(t->features, sizeof t->features, "%s%s", f64 ? "fp64 " : "", atomics ? "int64_atomics" : "");
+  snprintf(t->features, sizeof t->features, "%s%s%s", f64 ? "fp64 " : "", atomics ? "int64_atomics" : "",
+           spirv ? " spirv" : "");
   /* tuned choices are for a chip and the major version of its driver */
   snprintf(t->silicon, sizeof t->silicon, "%.100s driver %.*s %.40s", name, (int)strcspn(version, ". "), version,
            t->features);
@@ -162,16 +165,29 @@ static bool steps_valid(const tg_code_info *info) {
   return true;
 }
 
+/* Version 2.3 of the SPIR-V specification, section 2.3: the first word. */
+static bool is_spirv(const void *data, size_t bytes) {
+  const uint32_t magic = 0x07230203;
+  return bytes > sizeof magic && bytes % sizeof magic == 0 && !memcmp(data, &magic, sizeof magic);
+}
+
 static tg_status build(cl_kernel *k, const tg_device_object *o, char *message, size_t n) {
   opencl_device *d = device_of(k);
   const char *source = o->data;
   size_t length = o->bytes - 1;
   int code;
-  k->program = d->f.clCreateProgramWithSource(d->context, 1, &source, &length, &code);
-  if (!k->program) return tg_opencl_failure(message, n, "taking the text", code);
-  if ((code = d->f.clBuildProgram(k->program, 1, &d->device, "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt",
+  bool spirv = is_spirv(o->data, o->bytes);
+  if (spirv && !tg_opencl_takes_spirv(&d->f, d->device))
+    return snprintf(message, n, "the kernel is SPIR-V, which this device does not take"), TG_EINVAL;
+  k->program = spirv ? d->f.clCreateProgramWithIL(d->context, o->data, o->bytes, &code)
+                     : d->f.clCreateProgramWithSource(d->context, 1, &source, &length, &code);
+  if (!k->program) return tg_opencl_failure(message, n, spirv ? "taking SPIR-V" : "taking the text", code);
+  if ((code = d->f.clBuildProgram(k->program, 1, &d->device,
+                                  spirv ? "-cl-fp32-correctly-rounded-divide-sqrt"
+                                        : "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt",
                                   NULL, NULL))) {
-    int at = snprintf(message, n, "OpenCL: the device's compiler refuses the text (%d): ", code);
+    int at = snprintf(message, n, "OpenCL: the device's compiler refuses the %s (%d): ", spirv ? "SPIR-V" : "text",
+                      code);
     if (at > 0 && (size_t)at < n)
       d->f.clGetProgramBuildInfo(k->program, d->device, CL_BUILD_LOG, n - (size_t)at - 1, message + at, NULL);
     return TG_EBACKEND;
@@ -206,7 +222,8 @@ static tg_status load(tg_device *device, const tg_device_object *o, tg_device_ke
   snprintf(err->message, sizeof err->message, "out of memory");
   if (k) {
     *k = (cl_kernel){.head = {.driver = &tg_driver_opencl, .device = device, .info = *o->info}};
-    bool valid = o->bytes && !((const char *)o->data)[o->bytes - 1] && steps_valid(o->info) &&
+    bool code = o->bytes && (is_spirv(o->data, o->bytes) || !((const char *)o->data)[o->bytes - 1]);
+    bool valid = code && steps_valid(o->info) &&
                  o->signature->buffers_n == o->info->buffers && o->signature->params_n == o->info->params;
     size_t bytes = kernels_of(k) * sizeof *k->kernel;
     k->head.signature = k->signature = copied(a, o->signature, o->signature->bytes);
@@ -214,7 +231,8 @@ static tg_status load(tg_device *device, const tg_device_object *o, tg_device_ke
     if (valid) k->kernel = a->alloc(a->user, bytes ? bytes : 1);
     k->head.info.launch = k->launch;
     if (k->kernel) memset(k->kernel, 0, bytes);
-    if (!valid) s = TG_INTERNAL, snprintf(err->message, sizeof err->message, "the object is no text of a kernel");
+    if (!valid)
+      s = TG_INTERNAL, snprintf(err->message, sizeof err->message, "the object is neither text nor SPIR-V of a kernel");
     else if (k->signature && k->launch && k->kernel) s = build(k, o, err->message, sizeof err->message);
     if (s == TG_OK) *out = &k->head;
     else unload(&k->head);
@@ -240,8 +258,6 @@ static void take_steps(run *r, const int64_t *s, const int64_t *end, uint32_t de
   opencl_device *d = device_of(k);
   const int64_t *tasks = k->launch + 1 + k->launch[0];
   enum { DAMAGED = -1 };
-  /* no room for the loop's counter: the file in the cache is damaged */
-  if (8 * ((uint64_t)depth + 1) > k->head.info.shared) r->code = DAMAGED;
   for (; s < end && !r->code; s += *s >= 0 ? 1 : 2 + s[1]) {
     if (*s >= 0) {
       size_t most = !tasks[*s] || (uint64_t)tasks[*s] > k->items ? k->items : (size_t)tasks[*s];
@@ -249,6 +265,9 @@ static void take_steps(run *r, const int64_t *s, const int64_t *end, uint32_t de
       continue;
     }
     int64_t turns = 0, *at = (int64_t *)(void *)r->w->workspace + depth;
+    /* no room for the loop's counter: the file in the cache is damaged */
+    if (8 * ((uint64_t)depth + 1) > k->head.info.shared) r->code = DAMAGED;
+    if (r->code) return;
     enqueue(r, k->head.info.phases + (uint32_t)~*s, 1);
     if (!r->code) r->code = d->f.clEnqueueSVMMemcpy(r->queue, 1, &turns, at, sizeof turns, 0, NULL, NULL);
     for (int64_t i = 0; i < turns && !r->code; i++) {

@@ -23,6 +23,7 @@ enum {
   CL_DOUBLE_FLAGS = 0x1032,
   CL_ADDRESS_BITS = 0x100d,
   CL_SVM = 0x1053,
+  CL_IL_VERSION = 0x105b,
   CL_BUILD_LOG = 0x1183,
   CL_VENDOR = 0x102c,
   CL_CONTEXT_DEVICES = 0x1081,
@@ -56,6 +57,8 @@ typedef struct {
   opencl_handle (*clCreateCommandQueueWithProperties)(opencl_handle, opencl_handle, const opencl_bits *, int *);
   int (*clReleaseCommandQueue)(opencl_handle);
   opencl_handle (*clCreateProgramWithSource)(opencl_handle, unsigned, const char **, const size_t *, int *);
+  /* NULL: the library is older than OpenCL 2.1 */
+  opencl_handle (*clCreateProgramWithIL)(opencl_handle, const void *, size_t, int *);
   int (*clBuildProgram)(opencl_handle, unsigned, const opencl_handle *, const char *, void *, void *);
   int (*clGetProgramBuildInfo)(opencl_handle, opencl_handle, unsigned, size_t, void *, size_t *);
   int (*clReleaseProgram)(opencl_handle);
@@ -92,6 +95,7 @@ opencl_handle tg_opencl_find(const opencl_functions *f, uint32_t i);   /* device
 uint64_t tg_opencl_number(const opencl_functions *f, opencl_handle d, unsigned what);
 void tg_opencl_text(const opencl_functions *f, opencl_handle d, unsigned what, char *out, size_t n);
 bool tg_opencl_describe(uint32_t i, tg_device_info *out);
+bool tg_opencl_takes_spirv(const opencl_functions *f, opencl_handle d);
 tg_status tg_opencl_failure(char *message, size_t n, const char *what, int code);
 
 /* ---- opencl.c, queue.c ---- */
