@@ -261,17 +261,17 @@ static void check_diagnostics(compile *k) {
 
 /* LLVM's back end for SPIR-V keeps what it finds out about a module in one place for the whole process
  * (docs/llvm.md). */
-static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t spirv_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static LLVMMemoryBufferRef emit_file(compile *k, LLVMModuleRef m, LLVMCodeGenFileType type) {
   char *message = NULL;
   k->buffer = NULL;
-  if (k->e->tasks) pthread_mutex_lock(&one_at_a_time);
+  if (k->e->tasks) pthread_mutex_lock(&spirv_lock);
   if (LLVMTargetMachineEmitToMemoryBuffer(k->machine, m, type, &message, &k->buffer)) {
     if (!k->message) k->message = message;
     else LLVMDisposeMessage(message);
   }
-  if (k->e->tasks) pthread_mutex_unlock(&one_at_a_time);
+  if (k->e->tasks) pthread_mutex_unlock(&spirv_lock);
   return k->buffer;
 }
 
