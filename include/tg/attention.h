@@ -151,6 +151,8 @@ typedef struct tg_attention_desc {      /* zero means default; fields are only e
    * position j, query i has i + keys - queries, or i with TG_CAUSAL_TOP_LEFT. 0: none */
   int32_t rotary;
   uint8_t rotary_neighbours;            /* 1: pairs are elements 2 n and 2 n + 1; 0: n and n + rotary / 2 */
+  /* as in tg_compile_options (tg.h): once it is not 0, the planning ends with TG_CANCELLED. NULL: none */
+  const int *cancel;
 } tg_attention_desc;
 
 typedef struct tg_attention_call {      /* zero means default; fields are only ever appended */

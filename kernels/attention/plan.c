@@ -353,6 +353,7 @@ static tg_status lay_out(planning *p) {
   tg_attention *a = p->a;
   tg_status s = read_descriptor(p);
   if (s == TG_OK) s = tg_kit_plan_open(&a->plan, a->plan.context, desc_name, p->desc->threads);
+  a->plan.cancel = p->desc->cancel;
   if (s == TG_OK) s = take_device(p);
   if (s == TG_OK && a->plan.device) lay_out_grid(a);
   if (s != TG_OK || a->plan.device || p->desc->backward) return s;
@@ -409,6 +410,7 @@ tg_status tg_attention_plan_sized(tg_context *c, const tg_attention_desc *desc, 
   if (!a) return TG_ENOMEM;
   a->plan.context = c;
   tg_status s = make(&(planning){.a = a, .desc = &d});
+  a->plan.cancel = NULL;
   if (s == TG_OK) *out = a;
   else tg_attention_free(a);
   return s;

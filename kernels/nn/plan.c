@@ -128,7 +128,7 @@ static tg_status compile(planning *p, const char *name, const char *body, uint32
   if (!body) return TG_OK;
   if (!tg_nn_write(&nn->problem, name, body, nn->text + n, sizeof nn->text - n, &nn->used))
     return tg_kit_fail(c, TG_INTERNAL, "internal error: the text of %s is too long", name);
-  tg_compile_options o = {.flags = nn->flags & TG_NN_NO_COMPILE ? TG_COMPILE_CACHED_ONLY : 0,
+  tg_compile_options o = {.flags = TG_COMPILE_ONE | (nn->flags & TG_NN_NO_COMPILE ? TG_COMPILE_CACHED_ONLY : 0),
                           .device = nn->plan.device,
                           .cancel = nn->plan.cancel};
   tg_status s = tg_kernel_compile_text(c, "<nn>", nn->text + n, &o, &nn->kernel[k].kernel);

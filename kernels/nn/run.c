@@ -140,6 +140,21 @@ tg_status tg_nn_run_sized(const tg_nn *nn, const tg_nn_call *call, size_t call_b
 
 static tg_status run_put(const void *plan, const void *call) { return tg_nn_run(plan, call); }
 
+/* An operation of one kernel is a launch of it, which other launches may join. */
+static tg_status put_launch(tg_program *program, const run *r) {
+  const tg_kit_kernel *by = &r->nn->kernel[NN_BY_ROWS];
+  tg_argument a[TG_KIT_OPERANDS];
+  void *buffers[TG_KIT_OPERANDS];
+  int64_t values[TG_KIT_VALUES];
+  tg_kit_take(by, r->operand, r->value, buffers, values);
+  for (uint32_t i = 0; i < by->operands_n; i++)
+    a[i] = (tg_argument){buffers[i], (size_t)r->of[by->operand[i]].bytes};
+  return tg_program_launch(program, by->kernel, &(tg_launch){.buffers = a,
+                                                             .buffers_n = by->operands_n,
+                                                             .params = values,
+                                                             .params_n = by->values_n});
+}
+
 tg_status tg_nn_put_sized(tg_program *program, const tg_nn *nn, const tg_nn_call *given, size_t call_bytes) {
   tg_nn_call c;
   tg_program_access accesses[NN_OPERANDS];
@@ -163,6 +178,7 @@ tg_status tg_nn_put_sized(tg_program *program, const tg_nn *nn, const tg_nn_call
   if (s == TG_OK) s = read_sizes(&r);
   if (s == TG_OK) s = read_operands(&r);
   if (s != TG_OK) return s;
+  if (!nn->kernel[NN_BY_COLUMNS].kernel && r.value[NN_M] && !nn->plan.device) return put_launch(program, &r);
   const tg_nn_operation *o = tg_nn_operation_of(nn->problem.op, nn->problem.backward);
   for (uint32_t i = 0; i < NN_OPERANDS; i++) {
     bool written = nn->written >> i & 1, read = !written || (nn->problem.in_place && i == o->taken);

@@ -95,7 +95,7 @@ struct tg_kernel {
   uint32_t versions_n;
   tg_sized_code version[TG_REGIONS];
   tg_kernel_info info;
-  /* The program as the author wrote it, for programs that fuse kernels (flags: TG_COMPILE_FORMED or 0), with the words
+  /* The program as the author wrote it, for programs that fuse kernels (flags: TG_COMPILE_ONE, _FORMED), with the words
    * it is compiled with (NULL: those of the first choice). text NULL: the caller chose them, or it is a device's */
   char *text;
   const char *words;

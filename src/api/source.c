@@ -143,7 +143,7 @@ void tg_kernel_drop_text(tg_kernel *k) {
 static const char *text_to_keep(tg_job *j, const tg_compilation *w) {
   const tg_compile_options *o = w->source->options;
   bool chosen = o->opts || o->pack || j->opts.n || w->tuned ||
-                o->flags & (TG_COMPILE_AS_WRITTEN | TG_COMPILE_ONE | TG_COMPILE_OPTS_ONLY);
+                o->flags & (TG_COMPILE_AS_WRITTEN | TG_COMPILE_OPTS_ONLY);
   if (chosen || (o->device && o->device != w->context->devices) || w->context->ahead || strcmp(j->stage, "author"))
     return NULL;
   tg_str text = tg_str_new(&j->env);
@@ -161,7 +161,8 @@ static tg_status load(tg_compilation *k, tg_kernel **out) {
   if (s != TG_OK) return s;
   k->code = NULL;              /* now owned by the loaded kernel */
   *out = tg_kernel_new(c, loaded, k->from_cache, k->tuned);
-  if (*out && (!k->text || tg_kernel_keep_text(*out, k->text, NULL, 0))) return TG_OK;
+  uint32_t flags = k->source->options->flags & TG_COMPILE_ONE;
+  if (*out && (!k->text || tg_kernel_keep_text(*out, k->text, NULL, flags))) return TG_OK;
   if (*out) tg_kernel_free(*out), *out = NULL;
   else tg_device_unload(loaded);
   k->job->env.status = TG_ENOMEM;

@@ -201,6 +201,11 @@ static const tg_uop *bring_buffer(fusing *w, const tg_uop *define) {
     }
   }
   const tg_uop *made = tg_define(j, b, define->lanes, src, define->arg >> 32 & TG_STRIDED ? src + rank : NULL, true);
+  if (b.role == TG_ROLE_OUT) {   /* words call loops by the name of what they store to: it takes that of what is gone */
+    const char *name = tg_buffer_info(j, made)->name;
+    tg_buffer_info(j, made)->name = j->buffers.data[base->between].name;
+    j->buffers.data[base->between].name = name;
+  }
   tg_push(&j->env, &w->fresh, made);
   tg_push(&j->env, &w->fresh_of, (uint8_t)k);
   return w->define[o] = made;
@@ -306,7 +311,7 @@ static void find_words(void *arg) {
   const tg_sized_code *part = NULL;
   uint32_t sizes = k->info.params_n < TG_REGION_SIZES ? k->info.params_n : TG_REGION_SIZES;
   tg_kernel_source_read(j, &s);
-  if (j->params.n) j->division = tg_new(&j->env, tg_division, 1);
+  if (j->params.n && !(o.flags & TG_COMPILE_ONE)) j->division = tg_new(&j->env, tg_division, 1);
   tg_run_passes(j, a->w->context, &s, NULL, NULL, NULL);
   for (uint32_t i = 0; i < k->versions_n && !part; i++)
     if (tg_region_has(k->version[i].size, a->s->params, sizes)) part = &k->version[i];
@@ -352,6 +357,10 @@ static bool pays(fusing *w) {
   double apart[2], fused;
   tg_compile_options o = tg_fusion_options(f);
   tg_kernel_source s = {.file = "fused", .text = f->text, .options = &o};
+  if (f->words) {   /* apart, too, the base runs with its own words, not with the best for these sizes */
+    w->side[w->base].options.opts = o.opts;
+    w->side[w->base].options.flags |= o.flags;
+  }
   for (int i = 0; i < 2; i++)
     if (!seconds_of(w, &w->side[i].source, &apart[i])) return false;
   return seconds_of(w, &s, &fused) && fused < apart[0] + apart[1];

@@ -283,6 +283,16 @@ static tg_status one_plan(tg_context *c, const int *flag) {
   return s;
 }
 
+/* A plan of several kernels: one for few queries, with its parts and their merge, one for many, and one that joins. */
+static tg_status attention_plan(tg_context *c, const int *flag) {
+  tg_attention_desc d = {.lse = 1, .heads = 4, .head = 32, .queries = {1, 100}, .keys = {1, 4096}, .cancel = flag};
+  tg_attention *a = NULL;
+  tg_status s = tg_attention_plan(c, &d, &a);
+  CHECK((s == TG_OK) == (a != NULL), "a plan of a call that failed");
+  tg_attention_free(a);
+  return s;
+}
+
 /* The flag is set by the n-th allocation, for some n up to where the call succeeds. */
 static void cancelled(const char *what, cancelled_call *call) {
   char folder[TEST_PATH] = "tg-arguments-XXXXXX", cache[TEST_PATH + 8];
@@ -337,6 +347,7 @@ int main(void) {
   cancelled("a kernel", one_kernel);
   cancelled("an object", one_object);
   cancelled("a plan", one_plan);
+  cancelled("a plan of attention", attention_plan);
   if (!strcmp(test_target(), "host")) tuning();
   return TEST_END();
 }

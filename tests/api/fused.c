@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include "../test.h"
-#include "tg/program.h"
+#include "tg/nn.h"
 
 /* Kernels of x [T, W], a second matrix r [T, W] and a row b [W]; those without the letters do not read them. */
 static const struct { const char *name, *body; bool r, b; } kinds[] = {
@@ -160,6 +160,39 @@ static void chains(run *r) {
   CHAIN(r, 0, "scale", "shifted");
 }
 
+/* An operation of tg/nn.h of one kernel is a launch like others: layer normalisation, and a residual. */
+static void operations(run *r) {
+  float *middle = malloc(BYTES), *want = malloc(BYTES), *got = malloc(BYTES);
+  int64_t size[] = {ROWS, WIDTH};
+  tg_kernel *residual = r->kernel[kind_named("residual")];
+  tg_nn_desc d = {.op = TG_NN_LAYERNORM, .rows = {1, ROWS}, .columns = {WIDTH, 0}, .weight = TG_F32, .bias = TG_F32};
+  tg_nn_call call = {.rows = ROWS, .x = r->data[0], .y = middle, .weight = r->data[2], .bias = r->data[2] + WIDTH};
+  tg_nn *norm = NULL;
+  tg_program *p = NULL;
+  tg_program_info info = {0};
+  void *at[3];
+  FINE(tg_nn_plan(r->context, &d, &norm));
+  FINE(tg_nn_run(norm, &call));
+  tg_argument a[] = {{middle, BYTES}, {r->data[1], BYTES}, {want, BYTES}};
+  tg_launch l = {.buffers = a, .buffers_n = 3, .params = size, .params_n = 2};
+  FINE(tg_kernel_run(residual, &l));
+  FINE(tg_program_begin(r->context, NULL, &p));
+  FINE(tg_program_argument(p, "x", BYTES, &at[0]));
+  FINE(tg_program_argument(p, "y", BYTES, &at[1]));
+  FINE(tg_program_temporary(p, "middle", BYTES, &at[2]));
+  call.x = at[0], call.y = at[2], a[0].data = at[2], a[2].data = at[1];
+  FINE(tg_nn_put(p, norm, &call));
+  FINE(tg_program_launch(p, residual, &l));
+  FINE(tg_program_end(p));
+  FINE(tg_program_describe(p, &info));
+  CHECK(info.fused == 1 && !info.planned_bytes, "%u fused, %zu bytes", info.fused, info.planned_bytes);
+  tg_argument given[] = {{r->data[0], BYTES}, {got, BYTES}};
+  FINE(tg_program_run(p, &(tg_program_call){.arguments = given, .arguments_n = 2}));
+  CHECK(!memcmp(got, want, BYTES), "an operation and a launch: other bits");
+  tg_program_free(p), tg_nn_free(norm);
+  free(middle), free(want), free(got);
+}
+
 int main(int argc, char **argv) {
   int count = 10;
   run own = {.seed = 1}, *r = &own;
@@ -174,7 +207,7 @@ int main(int argc, char **argv) {
   }
   for (uint32_t k = 0; k < KINDS; k++)
     FINE(text_of(r, kinds[k].name, kinds[k].body, kinds[k].r, kinds[k].b, &r->kernel[k]));
-  chains(r), drawn_programs(r, count);
+  chains(r), operations(r), drawn_programs(r, count);
   for (uint32_t k = 0; k < KINDS; k++) tg_kernel_free(r->kernel[k]);
   for (int i = 0; i < 3; i++) free(r->data[i]);
   tg_context_free(r->context);

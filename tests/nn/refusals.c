@@ -177,7 +177,7 @@ static void programs(void) {
   CHECK(tg_nn_put(p, plan, &(tg_nn_call){__VA_ARGS__}) == TG_EINVAL && strstr(tg_error_message(context), text), "%s", tg_error_message(context))
   PUT(placed, "reads 't', which no step before it writes", .y = t);
   PUT(apart, "reads 't', which no step before it writes", .x = t, .y = y);
-  PUT(apart, "tg_nn_put", .x = x, .y = u);
+  PUT(apart, "step 0, softmax: uses bytes 0 to 32 of 'u', which has 31", .x = x, .y = u);
   PUT(apart, "the program brings workspace", .x = x, .y = t, .exec = &mine);
   PUT(apart, "the program brings workspace", .x = x, .y = t, .threads = 1);
   PUT(apart, "tg_nn_call.x is NULL", .y = t);
