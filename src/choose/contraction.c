@@ -226,10 +226,8 @@ static bool read_twice(const tg_nest *n, const roles *r) {
   return loads > 1;
 }
 
-/* May the sum be taken in blocks that the output keeps? It holds the sum's type, and is read only where the sum is
- * added to it. */
-static bool keeps_blocks(const tg_nest *n, const roles *r) {
-  const tg_uop *store = r->sum->store, *reduce = r->sum->reduce, *value = tg_stored(store),
+bool tg_nest_keeps_blocks(const tg_nest *n, const tg_nest_reduce *sum) {
+  const tg_uop *store = sum->store, *reduce = sum->reduce, *value = tg_stored(store),
                *define = tg_define_of(store->src[0]);
   if (store->arg & TG_ATOMIC || define->type != reduce->type || tg_reduce_info(reduce).ranges != 1) return false;
   for (uint32_t i = 0; i < n->loads.n; i++)
@@ -247,7 +245,7 @@ static int64_t panel_terms(const tg_nest *n, const roles *r, tile t, double widt
   /* without a copy each sum would run along the terms alone */
   if (r->rows >= 0 && r->rows < (r->across ? 8 : 4 * (int64_t)t.rows)) return 0;
   if (row * (double)tg_bounds_of(n->j, tg_extent(r->sum->range)).hi < whole) return INT64_MAX;
-  if (r->sum->extent >= 0 || !keeps_blocks(n, r)) return 0;
+  if (r->sum->extent >= 0 || !tg_nest_keeps_blocks(n, r->sum)) return 0;
   int64_t terms = 64;
   while (row * (double)terms * 2 <= (double)n->l->target->l2 / 4) terms *= 2;
   return terms;
@@ -336,7 +334,7 @@ bool tg_nest_contraction(tg_nest *n) {
   if (terms) terms = TG_CHOOSE(n, "panel", terms == INT64_MAX ? 1 : terms, 0, 1, 128, 256, 384, 512);
   if (!terms && r.across) terms = held;
   if (terms == 1) terms = INT64_MAX;
-  if (terms > 1 && terms != INT64_MAX && !keeps_blocks(n, &r)) terms = INT64_MAX;
+  if (terms > 1 && terms != INT64_MAX && !tg_nest_keeps_blocks(n, r.sum)) terms = INT64_MAX;
   const char *at = panel_loop(n, &r, terms, outer, "");
   tile_rows(n, &r, outer, t.rows, t.vectors, "");
   tg_nest_emit(n, "split %s.r %u as %s.u %s.v", b, n->lanes, b, b);

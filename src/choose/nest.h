@@ -56,6 +56,7 @@ typedef struct {
   tg_decisions *decisions;        /* given ones, and a record of all; NULL: nobody wants to know */
   uint32_t index;                 /* of the nest in the program */
   TG_VEC(uint32_t) owner;         /* by word: index of the nest that it is for */
+  uint32_t sums;                  /* vectors that a sum along memory has side by side; 0: as its class has */
   const uint8_t *rung;            /* by index of a nest: what has been given up for it; NULL: nothing */
   uint32_t rungs;
   struct tg_nest_choice *choice;  /* by index of a nest, rungs of them: what was made for it, and what is tried */
@@ -101,6 +102,9 @@ void tg_nest_cut_masks(tg_nest *n, const char *name, const char *blocks);
 /* One loop that is both what threads share and what vectors run along. */
 void tg_nest_flat(tg_nest *n, const tg_nest_loop *l, uint32_t upcast);
 tg_nest_loop tg_nest_read_loop(tg_nest *n, const tg_uop *end);
+void tg_nest_read(tg_nest *n, const tg_uop *top);   /* all of a nest */
+/* Iterations, as work is reckoned: of a size that is open until launch, a thousand. */
+static inline double tg_nest_trips(int64_t extent) { return extent < 0 ? 1024 : (double)extent; }
 /* The extent's text for a cut, or NULL where whole blocks of vectors may not exist at all. */
 const char *tg_nest_cut_text(tg_nest *n, const tg_uop *range, const char *text);
 /* May these statements, in the loop, run as vectors along it? */
@@ -112,6 +116,9 @@ uint32_t tg_nest_class_vectors(const tg_nest *n);   /* that a nest of no special
 bool tg_nest_inner(tg_nest *n);
 /* Of a few terms: they become an expression. True if it did. */
 bool tg_nest_small_reduction(tg_nest *n, const tg_nest_reduce *r);
+/* May the sum be taken in blocks that the output keeps? It holds the sum's type, and is read only where the sum is
+ * added to it. */
+bool tg_nest_keeps_blocks(const tg_nest *n, const tg_nest_reduce *sum);
 /* True if the nest is a contraction and was scheduled as one. */
 bool tg_nest_contraction(tg_nest *n);
 /* True if the nest moves elements from along one loop to along another, and was scheduled so. */
@@ -121,6 +128,10 @@ uint32_t tg_nest_in_any_order(tg_nest *n);
 /* Words to begin with, for a nest that is not perfect; they change the program that the classes see. */
 /* at: of the nest in the program; authored: buffers that are the author's */
 void tg_nest_rows(tg_nest *n, uint32_t at, uint32_t authored);
+/* Register tiles that registers cannot hold beside the accumulators of a sum, which are about as many, lie in memory;
+ * said so, they tie no ranges, and each statement's may be taken as it likes. least: fewest dimensions. True: there is
+ * one. */
+bool tg_nest_place_tiles(tg_nest *n, const tg_uop *u, uint32_t least, bool say);
 /* A few rows at a time, where some statements of a loop sum along rows and others add them. */
 void tg_nest_blocks(tg_nest *n);
 const char *tg_nest_base(tg_nest *n, const char *name);
@@ -128,6 +139,11 @@ enum { TG_TASK_WORK = 1 << 16, TG_THREAD_WORK = 50000 };
 /* Threads over a range of which one iteration costs `each`. */
 void tg_nest_thread(tg_nest *n, const char *name, const char *base, int64_t extent, const char *text, double each);
 double tg_nest_cycles(const tg_nest *n, const double *by_width);   /* between two of the widest vectors */
+/* Elements in four pages of 4 KiB, of which one vector each is read in turn; 0: not on this target. Does this many
+ * elements of so many arrays come from memory, and divide into such blocks? The words for one. */
+int64_t tg_nest_pages_block(const tg_nest *n);
+bool tg_nest_wants_pages(const tg_nest *n, int64_t extent, uint32_t streams);
+void tg_nest_page_vectors(tg_nest *n, const char *name, const char *b, int64_t extent, uint32_t upcast, bool loops);
 /* Elements along memory for a task, rounded up. */
 int64_t tg_nest_whole_pages(const tg_nest *n, int64_t elements);
 void tg_nest_device(tg_nest *n);   /* all nests of a program, for a target with warps */

@@ -22,6 +22,9 @@ typedef struct {
   double extent[AXES];
   uint32_t loops, axes, nodes;
   node node[NODES];
+  uint8_t *seen;                 /* by id: it is one of the nodes */
+  const tg_uop *from_range[AXES], *to_range[AXES];   /* of sums of one loop: the range of the first for those of all */
+  uint32_t same;
 } roles;
 
 static double extent_of(const roles *r, const tg_uop *range) {
@@ -54,6 +57,32 @@ static uint32_t axes_of(const roles *r, const tg_uop *reduce) {
   return axes;
 }
 
+/* Sums of one loop bind ranges of their own, which run together: here they are one. */
+static void find_same(roles *r) {
+  const tg_nest *n = r->n;
+  const tg_range_info *info = n->j->ranges.data;
+  for (uint32_t i = 1; i < n->reductions.n && r->same < AXES; i++) {
+    const tg_uop *range = n->reductions.data[i].range;
+    uint32_t from = info[tg_range_ordinal(range)].from, k = 0;
+    if (!info[from].several || tg_reduce_info(n->reductions.data[i].reduce).ranges != 1) continue;
+    while (k < i && info[tg_range_ordinal(n->reductions.data[k].range)].from != from) k++;
+    if (k == i || tg_reduce_info(n->reductions.data[k].reduce).ranges != 1) continue;
+    r->from_range[r->same] = range, r->to_range[r->same++] = n->reductions.data[k].range;
+  }
+}
+
+static void add_node(roles *r, const tg_uop *u, uint32_t axes) {
+  if (u->type == TG_INDEX || u->op == TG_OP_CONST || u->op == TG_OP_DEFINE || u->op == TG_OP_AFTER) return;
+  if (r->nodes == NODES || r->seen[u->id]) return;
+  node *v = &r->node[r->nodes++];
+  r->seen[u->id] = true;
+  *v = (node){.u = u, .axes = axes};
+  if (u->op == TG_OP_REDUCE) { /* done once a term, though its value does not depend on the terms */
+    v->axes |= axes_of(r, u);
+    mark_folded(r, u);
+  }
+}
+
 static void read_statement(roles *r, const tg_uop *store) {
   uint32_t count;
   const tg_uop **order = tg_toposort(r->n->j, store, &count);
@@ -68,29 +97,24 @@ static void read_statement(roles *r, const tg_uop *store) {
       if (r->axis[a] == u) varies[u->id] |= 1u << a;
     if (u->op == TG_OP_REDUCE) varies[u->id] &= ~axes_of(r, u);
   }
-  for (uint32_t i = 0; i < count && r->nodes < NODES; i++) {
-    const tg_uop *u = order[i];
-    if (u->type == TG_INDEX || u->op == TG_OP_CONST || u->op == TG_OP_DEFINE || u->op == TG_OP_AFTER) continue;
-    node *v = &r->node[r->nodes++];
-    *v = (node){.u = u, .axes = varies[u->id]};
-    if (u->op == TG_OP_REDUCE) { /* done once a term, though its value does not depend on the terms */
-      v->axes |= axes_of(r, u);
-      mark_folded(r, u);
-    }
-  }
+  for (uint32_t i = 0; i < count; i++) add_node(r, order[i], varies[order[i]->id]);
 }
 
 static void read_roles(tg_nest *n, const int64_t *params, roles *r) {
+  const tg_uop **store = tg_new(&n->j->env, const tg_uop *, n->stores.n + 1);
   *r = (roles){.n = n, .params = params};
   for (uint32_t k = 0; k < n->depth; k++) add_axis(r, n->loop[k].range);
   r->loops = r->axes;
-  for (uint32_t i = 0; i < n->stores.n; i++) read_statement(r, n->stores.data[i]);
+  find_same(r);
+  for (uint32_t i = 0; i < n->stores.n; i++)
+    store[i] = tg_substitute(n->j, n->stores.data[i], r->same, r->from_range, r->to_range);
+  r->seen = tg_new(&n->j->env, uint8_t, n->j->uops.n + 1);
+  for (uint32_t i = 0; i < n->stores.n; i++) read_statement(r, store[i]);
 }
 
 /* ---- copies of operands ---- */
 
-/* The dimension along which the loop's iterations are neighbours, if it moves no other one; the rank: there is none. */
-static uint32_t dimension_along(tg_job *j, const tg_uop *load, const tg_uop *range) {
+uint32_t tg_nest_dimension_along(tg_job *j, const tg_uop *load, const tg_uop *range) {
   uint32_t rank = tg_access_rank(load), found = rank;
   for (uint32_t d = 0; d < rank; d++) {
     tg_linear f;
@@ -130,7 +154,7 @@ static double elements_beside(tg_nest *n, const tg_uop *load, uint32_t dimension
 }
 
 bool tg_nest_may_stage(tg_nest *n, const tg_uop *load, const tg_uop *along) {
-  uint32_t dimension = dimension_along(n->j, load, along);
+  uint32_t dimension = tg_nest_dimension_along(n->j, load, along);
   if (dimension == tg_access_rank(load) || !only_read(n, load)) return false;
   double bytes = elements_beside(n, load, dimension) * tg_type_bytes(load->type) * n->lanes;
   return bytes > 0 && bytes <= (double)n->l->target->l2 / 4;
@@ -209,10 +233,12 @@ static double bound_of(const roles *r, const tg_plan *p, uint32_t lane_axis) {
   const tg_machine *m = &r->n->l->target->machine;
   double math = tg_nest_cycles(r->n, m->fma), add = tg_nest_cycles(r->n, m->add);
   busy b = {0};
+  uint32_t sums = 0;
   for (uint32_t i = 0; i < r->nodes; i++) {
     const node *v = &r->node[i];
     double times = times_of(r, v, p, lane_axis);
     bool sum = v->u->op == TG_OP_REDUCE;
+    sums += sum;
     if (sum) b.chains += (v->axes >> lane_axis & 1 ? p->vectors : 1) * (v->axes >> p->row & 1 || sum ? p->rows : 1);
     if (v->u->op == TG_OP_LOAD || v->u->op == TG_OP_STORE) add_load(r, v, p, lane_axis, &b);
     else if (!v->folded) b.instructions += times;
@@ -226,7 +252,8 @@ static double bound_of(const roles *r, const tg_plan *p, uint32_t lane_axis) {
   double core = pow(pow(b.math, 3) + pow(b.loads, 3) + pow(b.shuffles * tg_nest_cycles(r->n, m->shuffle), 3) +
                         pow(b.instructions / m->issue, 3),
                     1.0 / 3);
-  double room = b.chains + p->vectors + 1, wait = m->fma_latency / (b.chains * math);
+  /* what a row loads waits for the next sum that takes it, where there are several */
+  double room = b.chains + p->vectors + 1 + (sums > 1 ? p->rows : 0), wait = m->fma_latency / (b.chains * math);
   /* a register too many is stored and loaded in each iteration */
   if (room > r->n->registers && b.chains > 0) core *= 1 + 2 * m->spill * (room - r->n->registers) / (b.chains * math);
   return b.chains > 0 && wait > 1 ? core * wait : core;
@@ -298,7 +325,7 @@ static bool constant_sizes(const tg_uop *u) {
   return true;
 }
 
-static bool is_open(const tg_nest *n) {
+bool tg_nest_is_open(const tg_nest *n) {
   bool open = false;
   for (uint32_t k = 0; k < n->depth; k++) open |= n->loop[k].extent < 0;
   return open;
@@ -319,6 +346,62 @@ static void around(const roles *r, list *l) {
   }
 }
 
+/* Statements of several kinds in a loop: rows side by side, sums with more or fewer accumulators, and each statement as
+ * it likes where a tile that no registers hold ties them. */
+static void rows(const roles *r, list *l) {
+  static const tg_plan some[] = {{.rows = 1, .vectors = 4, .apart = true}, {.rows = 2, .vectors = 4, .apart = true},
+                                 {.rows = 2, .vectors = 2}, {.rows = 4, .vectors = 1}, {.rows = 1, .vectors = 8}};
+  tg_nest *n = r->n;
+  const tg_nest_loop *loop = &n->loop[0];
+  bool tied = tg_nest_place_tiles(n, n->top, 1, false);
+  if (!n->reductions.n) return;
+  for (uint32_t i = 0; i < TG_COUNT(some) && l->n < TG_PLANS; i++) {
+    tg_plan p = some[i];
+    bool side = loop->lockstep && loop->parallel && loop->members == 1 && loop->extent % p.rows == 0;
+    if (p.apart != tied || (p.rows > 1 && (!side || loop->extent < (int64_t)p.rows))) continue;
+    p.kind = TG_PLAN_ROWS, p.row = NEST_MAX;
+    l->out[l->n++] = p;
+  }
+}
+
+/* Do all reads of the sum's terms jump from one to the next, while they are neighbours along the loop? */
+static bool jumps(const tg_nest *n, const tg_nest_reduce *s, const tg_nest_loop *lane) {
+  bool any = false;
+  for (uint32_t i = 0; i < n->loads.n; i++) {
+    const tg_uop *load = n->loads.data[i];
+    tg_motion along = tg_access_motion(n->j, load, lane->range);
+    if (along != TG_CONTIGUOUS && along != TG_STILL) return false;
+    if (along == TG_STILL || !tg_uses(n->j, load, s->range)) continue;
+    if (tg_access_motion(n->j, load, s->range) != TG_STRIDES) return false;
+    any = true;
+  }
+  return any;
+}
+
+/* A sum of rows: what is read lies in memory as it is added, if a few terms of all elements come before others. */
+static void outside(const roles *r, list *l) {
+  enum { LEAST = 16, TERMS = 4 };   /* terms at once, between which the output is read and written */
+  tg_nest *n = r->n;
+  const tg_machine *m = &n->l->target->machine;
+  if (n->reductions.n != 1 || n->stores.n != 1 || tg_nest_is_open(n)) return;
+  const tg_nest_reduce *s = &n->reductions.data[0];
+  tg_reduce_arg a = tg_reduce_info(s->reduce);
+  const tg_nest_loop *lane = &n->loop[n->depth - 1];
+  if (a.op != TG_OP_ADD || a.generic || a.in_order || s->extent < LEAST || !tg_nest_keeps_blocks(n, s) ||
+      tg_nest_axis_of(n, s->name).members != 1 || lane->members != 1 || !lane->lockstep || !lane->parallel ||
+      lane->extent < 2 * tg_nest_line(n) || tg_access_motion(n->j, n->stores.data[0], lane->range) != TG_CONTIGUOUS ||
+      !jumps(n, s, lane))
+    return;
+  double vectors = (double)s->extent / n->lanes;
+  for (uint32_t k = 0; k < n->depth; k++) vectors *= (double)n->loop[k].extent;
+  tg_plan p = {.kind = TG_PLAN_OUTSIDE, .lane = n->depth - 1, .row = NEST_MAX, .vectors = 1, .rows = TERMS};
+  double loads = vectors * (1 + 1.0 / TERMS), stores = vectors / TERMS;
+  p.bound = pow(pow(vectors * tg_nest_cycles(n, m->add), 3) + pow(loads * tg_nest_cycles(n, m->load), 3) +
+                    pow(stores * tg_nest_cycles(n, m->store), 3) + pow((vectors + loads + stores) / m->issue, 3),
+                1.0 / 3);
+  keep(l, &p);
+}
+
 /* One loop without sums: how many vectors at once, other than its class has. */
 static void flat(const roles *r, list *l) {
   tg_nest *n = r->n;
@@ -333,12 +416,37 @@ static void flat(const roles *r, list *l) {
   }
 }
 
+/* Nothing but stores in the innermost loop? */
+static bool is_perfect(const tg_nest *n) {
+  const tg_uop *end = n->loop[n->depth - 1].end;
+  for (uint32_t i = 1; i < end->n; i++)
+    if (end->src[i]->op != TG_OP_STORE) return false;
+  return end->n > 1;
+}
+
+/* Is the reduction the first along its axis, and are all ranges of the axis those of sums of this nest? */
+static bool sums_once(tg_nest *n, uint32_t which) {
+  tg_nest_axis axis = tg_nest_axis_of(n, n->reductions.data[which].name);
+  uint32_t sums = 0;
+  for (uint32_t i = 0; i < n->reductions.n; i++) {
+    if (strcmp(n->reductions.data[i].name, n->reductions.data[which].name)) continue;
+    if (i < which || tg_reduce_info(n->reductions.data[i].reduce).ranges != 1) return axis.members == 1 && i >= which;
+    sums++;
+  }
+  return axis.lockstep && axis.members == sums;
+}
+
 /* Those of the nest at these values of the parameters. */
 static uint32_t plans_at(tg_nest *n, const int64_t *params, tg_plan *out) {
   list l = {.out = out};
   roles *r = tg_new(&n->j->env, roles, 1);
   read_roles(n, params, r);
-  if (n->loop[n->depth - 1].end->n != 2 || n->loop[n->depth - 1].end->src[1]->op != TG_OP_STORE) {
+  if (!is_perfect(n)) {
+    rows(r, &l);
+    around(r, &l);
+    return l.n;
+  }
+  if (n->stores.n > 1 && !n->reductions.n) {
     around(r, &l);
     return l.n;
   }
@@ -351,23 +459,22 @@ static uint32_t plans_at(tg_nest *n, const int64_t *params, tg_plan *out) {
     if (n->loop[k].lockstep && r->extent[k] >= n->lanes) tiles(r, TG_PLAN_COLUMNS, k, k, &l);
   for (uint32_t i = 0; i < n->reductions.n; i++) {
     const tg_nest_reduce *s = &n->reductions.data[i];
-    if (r->from || !s->contiguous || (s->extent >= 0 && s->extent < n->lanes) ||
-        tg_nest_axis_of(n, s->name).members != 1 || !tg_nest_axis_of(n, s->name).lockstep)
-      continue;
+    if (r->from || !s->contiguous || (s->extent >= 0 && s->extent < n->lanes) || !sums_once(n, i)) continue;
     for (uint32_t a = r->loops; a < r->axes; a++)
       if (r->axis[a] == s->range) tiles(r, TG_PLAN_TERMS, i, a, &l);
   }
+  if (!r->from) outside(r, &l);
   return l.n;
 }
 
 static bool same_plan(const tg_plan *p, const tg_plan *q) {
   return p->kind == q->kind && p->lane == q->lane && p->row == q->row && p->vectors == q->vectors &&
-         p->rows == q->rows && p->from == q->from;
+         p->rows == q->rows && p->from == q->from && p->apart == q->apart;
 }
 
 uint32_t tg_nest_plans(tg_nest *n, tg_plan *out) {
   if (!n->depth || n->lanes < 2 || n->copies > 1 || is_atomic(n)) return 0;
-  if (!is_open(n) && n->work < TG_THREAD_WORK) return 0;
+  if (!tg_nest_is_open(n) && n->work < TG_THREAD_WORK) return 0;
   tg_sizes at = tg_sizes_of(n->j, n->l->target, n->s.sink);
   if (!at.n) return plans_at(n, NULL, out);
   tg_plan of[TG_SIZES][TG_PLANS];
@@ -380,198 +487,4 @@ uint32_t tg_nest_plans(tg_nest *n, tg_plan *out) {
       if (!known) out[made++] = of[i][k];
     }
   return made;
-}
-
-/* ---- words ---- */
-
-/* A copy for a block of the loop's iterations, which lie side by side in it. */
-static void stage(tg_nest *n, const tg_uop *load, const tg_uop *along, const char *at) {
-  uint32_t rank = tg_access_rank(load), dimension = dimension_along(n->j, load, along);
-  const char *source = tg_buffer_info(n->j, load->src[0])->name;
-  tg_str layout = tg_str_new(&n->j->env);
-  for (uint32_t d = 0; d < rank; d++)
-    if (d != dimension) tg_str_printf(&layout, "d%u, ", d);
-  tg_nest_emit(n, "stage %s at %s as %s.block[%sd%u]", source, at, source, layout.n ? layout.data : "", dimension);
-}
-
-/* What a plan would gather: the reads that jump along the loop and that a copy may serve. */
-static void stage_all(tg_nest *n, const tg_uop *along, const char *at) {
-  for (uint32_t i = 0; i < n->loads.n; i++)
-    if (tg_access_motion(n->j, n->loads.data[i], along) == TG_STRIDES && tg_nest_may_stage(n, n->loads.data[i], along))
-      stage(n, n->loads.data[i], along, at);
-}
-
-/* Does the loop stand outside of the copies? All do where there are none. */
-static bool outside_copies(tg_nest *n, const tg_uop *along, const tg_uop *range) {
-  bool any = false;
-  for (uint32_t i = 0; i < n->loads.n; i++) {
-    if (tg_access_motion(n->j, n->loads.data[i], along) != TG_STRIDES ||
-        !tg_nest_may_stage(n, n->loads.data[i], along))
-      continue;
-    if (tg_uses(n->j, n->loads.data[i], range)) return true;
-    any = true;
-  }
-  return !any;
-}
-
-/* The block of a loop as vectors side by side. */
-static void block_vectors(tg_nest *n, const char *base, uint32_t vectors) {
-  if (vectors > 1) {
-    tg_nest_emit(n, "split %s.r %u as %s.u %s.v", base, n->lanes, base, base);
-    tg_nest_emit(n, "upcast %s.u", base);
-    tg_nest_emit(n, "lane %s.v", base);
-  } else tg_nest_emit(n, "lane %s.r", base);
-}
-
-/* The last block of a loop, which may be a part, by itself. */
-static void cut_last(tg_nest *n, const tg_nest_loop *l, int64_t block) {
-  if (l->extent < 0 || (l->extent % block && l->extent > block)) tg_nest_emit(n, "cut %s.o last", l->base);
-}
-
-/* What threads share: the outermost loop that has enough iterations for all of them, else the outermost one. name: of
- * the loop, each iteration of which is `block` iterations of the author's loop; work: of one iteration. */
-typedef struct {
-  const tg_nest_loop *loop;
-  const char *name;
-  int64_t block;
-  double work, outside;        /* outside: iterations of the loops around the one that comes next; 0: none has come */
-  bool enough;
-} shared;
-
-static double trips_of(const tg_nest_loop *l, int64_t block) {
-  return fmax(1, (l->extent < 0 ? 1024 : (double)l->extent) / (double)block);
-}
-
-static void may_share(const tg_nest *n, shared *s, const tg_nest_loop *l, int64_t block) {
-  int64_t blocks = l->extent < 0 ? -1 : (l->extent + block - 1) / block;
-  bool enough = blocks < 0 || blocks >= 4 * (int64_t)n->l->target->threads;
-  double outside = fmax(1, s->outside) * trips_of(l, block);
-  s->outside = outside;
-  if (s->name && (!enough || s->enough)) return;
-  const char *name = block > 1 ? tg_format(&n->j->env, "%s.o", l->base) : l->name;
-  *s = (shared){l, name, block, n->work / outside, outside, enough};
-}
-
-/* Iterations of the loop for a task, which must be worth handing out. */
-static int64_t task_of(tg_nest *n, const shared *s, const tg_nest_loop *lane) {
-  const tg_nest_loop *l = s->loop;
-  int64_t task = s->work < TG_TASK_WORK ? (int64_t)(TG_TASK_WORK / fmax(1, s->work)) : 1;
-  if (l == lane && n->depth == 1) task = (tg_nest_whole_pages(n, task * s->block) + s->block - 1) / s->block;
-  if (l->extent >= 0) {   /* at least 4 tasks for each thread */
-    int64_t fair = l->extent / s->block / (4 * (int64_t)n->l->target->threads);
-    if (task > fair) task = fair;
-  } else if (!l->extent_text) task = 1;
-  return task < 1 ? 1 : task;
-}
-
-/* Threads, and what is left of both blocked loops by itself. */
-static void share(tg_nest *n, const shared *s, const tg_nest_loop *lane, int64_t width, const tg_nest_loop *row,
-                  int64_t rows) {
-  bool threads = n->threads && (is_open(n) || n->work >= TG_THREAD_WORK) && n->l->target->threads > 1;
-  int64_t task = threads ? task_of(n, s, lane) : 1;
-  const tg_nest_loop *l = task > 1 ? s->loop : NULL;
-  if (l) {
-    const char *b = s->block > 1 ? s->name : l->base, *full = s->name;
-    bool whole = l->extent >= 0 && l->extent % (s->block * task) == 0;
-    if (!whole && l->extent >= 0)
-      tg_nest_emit(n, "cut %s at %lld as %s.b %s.c", full, (long long)(l->extent / s->block / task * task), b, b);
-    else if (!whole)
-      tg_nest_emit(n, "cut %s at (%s)/%lld*%lld as %s.b %s.c", full, l->extent_text, (long long)(s->block * task),
-                   (long long)task, b, b);
-    if (!whole) full = tg_format(&n->j->env, "%s.b", b);
-    tg_nest_emit(n, "split %s %lld as %s.t %s.q", full, (long long)task, b, b);
-    tg_nest_emit(n, "thread %s.t", b);
-    if (l->extent < 0 ? s->block > 1 : !whole && l->extent % s->block) tg_nest_emit(n, "cut %s.c last", b);
-  } else if (threads) tg_nest_emit(n, "thread %s", s->name);
-  if (lane && lane != l) cut_last(n, lane, width);
-  if (row && row != l) cut_last(n, row, rows);
-}
-
-static void unroll_small_sums(tg_nest *n) {
-  for (uint32_t i = n->reductions.n; i-- > 0;) {
-    const tg_uop *reduce = n->reductions.data[i].reduce;
-    const tg_uop *inner = tg_reduce_ranges(reduce)[tg_reduce_info(reduce).ranges - 1];
-    const char *name = tg_axis_name(&n->s, inner);
-    if (tg_extent(inner)->op != TG_OP_CONST || tg_extent(inner)->arg > 4 || tg_nest_axis_of(n, name).members > 1)
-      continue;
-    tg_nest_emit(n, "unroll %s", name);
-  }
-}
-
-static void columns(tg_nest *n, const tg_plan *p) {
-  const tg_nest_loop *lane = &n->loop[p->lane], *row = p->row < NEST_MAX ? &n->loop[p->row] : NULL;
-  int64_t width = (int64_t)p->vectors * n->lanes;
-  tg_str order = tg_str_new(&n->j->env);
-  const char *b = lane->base;
-  shared first = {0};
-  tg_nest_emit(n, "split %s %lld as %s.o %s.r", lane->name, (long long)width, b, b);
-  for (uint32_t pass = 0; pass < 2; pass++) {
-    for (uint32_t k = p->from; k < n->depth; k++) {
-      const tg_nest_loop *l = &n->loop[k];
-      if (l == lane || l == row || outside_copies(n, lane->range, l->range) == (pass == 1)) continue;
-      tg_str_printf(&order, " %s", l->name);
-      may_share(n, &first, l, 1);
-    }
-    if (pass) continue;
-    tg_str_printf(&order, " %s.o", b);
-    may_share(n, &first, lane, width);
-  }
-  if (row) tg_str_printf(&order, " %s", row->name);
-  tg_nest_emit(n, "order%s %s.r", order.data, b);
-  stage_all(n, lane->range, tg_format(&n->j->env, "%s.o", b));
-  if (row && p->rows > 1) {
-    tg_nest_emit(n, "split %s %u as %s.o %s.i", row->name, p->rows, row->base, row->base);
-    tg_nest_emit(n, "upcast %s.i", row->base);
-  }
-  unroll_small_sums(n);
-  block_vectors(n, b, p->vectors);
-  if (row && p->rows > 1) may_share(n, &first, row, p->rows);
-  share(n, &first, lane, width, row, p->rows);
-}
-
-static void terms(tg_nest *n, const tg_plan *p) {
-  const tg_nest_reduce *r = &n->reductions.data[p->lane];
-  const tg_nest_loop *row = p->row < NEST_MAX ? &n->loop[p->row] : NULL;
-  const tg_nest_loop *first = &n->loop[0];
-  bool blocks = row && p->rows > 1;
-  tg_nest_vector(n, r->name, r->base, r->extent, tg_nest_cut_text(n, r->range, r->extent_text), p->vectors, true);
-  if (blocks) {
-    if (row != &n->loop[n->depth - 1]) {
-      tg_str order = tg_str_new(&n->j->env);
-      for (uint32_t k = 0; k < n->depth; k++)
-        if (&n->loop[k] != row) tg_str_printf(&order, " %s", n->loop[k].name);
-      tg_nest_emit(n, "order%s %s", order.data, row->name);
-      if (row == first) first = &n->loop[1];
-    }
-    tg_nest_emit(n, "split %s %u as %s.o %s.i", row->name, p->rows, row->base, row->base);
-    tg_nest_emit(n, "upcast %s.i", row->base);
-  }
-  shared s = {0};
-  may_share(n, &s, first, blocks && n->depth == 1 ? p->rows : 1);
-  share(n, &s, NULL, 1, row, p->rows);
-}
-
-static void write_around(tg_nest *n, const tg_plan *p) {
-  const tg_nest_loop *l = &n->loop[p->lane];
-  const char *b = l->base, *outer = tg_format(&n->j->env, "%s.o", b);
-  int64_t width = (int64_t)p->vectors * n->lanes;
-  tg_nest_emit(n, "split %s %lld as %s.o %s.r", l->name, (long long)width, b, b);
-  for (uint32_t i = n->reductions.n; i-- > 0;) tg_nest_small_reduction(n, &n->reductions.data[i]);
-  stage_all(n, l->range, outer);
-  block_vectors(n, b, p->vectors);
-  shared s = {0};
-  may_share(n, &s, &n->loop[0], p->lane ? 1 : width);
-  share(n, &s, l, width, NULL, 1);
-}
-
-static void write_flat(tg_nest *n, const tg_plan *p) {
-  tg_nest_mark(n, n->loop[p->lane].name, true);
-  tg_nest_flat(n, &n->loop[p->lane], p->vectors);
-}
-
-void tg_nest_plan(tg_nest *n, const tg_plan *p) {
-  static void (*const write[])(tg_nest *, const tg_plan *) = {
-      [TG_PLAN_COLUMNS] = columns, [TG_PLAN_TERMS] = terms, [TG_PLAN_AROUND] = write_around,
-      [TG_PLAN_FLAT] = write_flat};
-  write[p->kind](n, p);
 }

@@ -9,15 +9,23 @@ typedef enum {
   TG_PLAN_COLUMNS /* vectors along a loop of a perfect nest */,
   TG_PLAN_TERMS /* vectors along the terms of a sum in a perfect nest */,
   TG_PLAN_AROUND /* iterations of a loop around other loops side by side */,
-  TG_PLAN_FLAT /* vectors along the one loop of a nest without sums */
+  TG_PLAN_FLAT /* vectors along the one loop of a nest without sums */,
+  TG_PLAN_OUTSIDE /* blocks of a sum's terms outside, vectors along a loop inside: the output holds the sum so far */,
+  TG_PLAN_ROWS /* the class of a nest with statements of several kinds, some of its rows side by side */
 } tg_plan_kind;
 
 enum { TG_PLANS = 8 };            /* that are lowered and priced, at most, for a nest */
 
 /* lane: the loop that vectors run along, or the index of the reduction; row: the loop whose iterations share what is
- * loaded, `rows` at a time; NEST_MAX: none. vectors: side by side. from: the loops before this one stay where they are.
+ * loaded, `rows` at a time; NEST_MAX: none. vectors: side by side; of rows, of a sum. apart: tiles that no registers
+ * hold tie no statements. from: the loops before this one stay where they are.
  * bound: cycles that the machine needs at least. */
-typedef struct { tg_plan_kind kind; uint32_t lane, row, vectors, rows, from; double bound; } tg_plan;
+typedef struct {
+  tg_plan_kind kind;
+  uint32_t lane, row, vectors, rows, from;
+  bool apart;
+  double bound;
+} tg_plan;
 
 /* A nest's candidates, made once (made: are they there?). plan: the one that is tried, counted from 1; 0: its class.
  * taken: that one, or what a search decided instead. */
@@ -32,6 +40,10 @@ typedef struct tg_nest_choice {
 uint32_t tg_nest_plans(tg_nest *n, tg_plan *out);
 /* Its words. */
 void tg_nest_plan(tg_nest *n, const tg_plan *p);
+/* The dimension along which the loop's iterations are neighbours, if it moves no other one; the rank: there is none. */
+uint32_t tg_nest_dimension_along(tg_job *j, const tg_uop *load, const tg_uop *range);
+bool tg_nest_is_open(const tg_nest *n);        /* some extent is known at launch only */
+int64_t tg_nest_line(const tg_nest *n);        /* elements of the output that fill whole vectors and whole lines */
 /* Is a copy of what the load reads, for a block of the loop's iterations, worth its while, and can it be made? */
 bool tg_nest_may_stage(tg_nest *n, const tg_uop *load, const tg_uop *along);
 #endif

@@ -109,18 +109,19 @@ static void reread(tg_nest *n, uint32_t at, uint32_t *applied) {
   n->top = n->s.sink->src[at];
 }
 
-/* Tiles that registers cannot hold beside the accumulators of a sum, which are about as many, lie in memory; said so,
- * they tie no ranges, and each statement's may be taken as it likes. */
-static void place_tiles(tg_nest *n, const tg_uop *u) {
+bool tg_nest_place_tiles(tg_nest *n, const tg_uop *u, uint32_t least, bool say) {
+  bool any = false;
   if (u->op == TG_OP_END && !tg_is_merge(u))
-    for (uint32_t i = 1; i < u->n; i++) place_tiles(n, u->src[i]);
-  if (u->op != TG_OP_DEFINE) return;
+    for (uint32_t i = 1; i < u->n; i++) any |= tg_nest_place_tiles(n, u->src[i], least, say);
+  if (u->op != TG_OP_DEFINE) return any;
   const tg_buffer *b = tg_buffer_info(n->j, u);
   int64_t elements = 1;
-  if (b->space != TG_SPACE_REG || b->demand || b->rank < 2) return;
+  if (b->space != TG_SPACE_REG || b->demand || b->rank < least) return false;
   for (uint32_t d = 0; d < b->rank; d++)
     elements *= u->src[d]->op == TG_OP_CONST && u->src[d]->arg < 1 << 20 ? u->src[d]->arg : 1 << 20;
-  if (2 * elements > (int64_t)n->registers * n->lanes) tg_nest_emit(n, "place %s memory", b->name);
+  if (2 * elements <= (int64_t)n->registers * n->lanes) return false;
+  if (say) tg_nest_emit(n, "place %s memory", b->name);
+  return true;
 }
 
 static bool only_loops_in_lockstep(tg_nest *n, const char *name) {
@@ -183,7 +184,7 @@ static bool rows_as_lanes(tg_nest *n, uint32_t at, const tg_uop *rows) {
     name = tg_format(&n->j->env, "%s.v", b);
   }
   tg_nest_emit(n, "lane %s", name);
-  place_tiles(n, n->top);
+  tg_nest_place_tiles(n, n->top, 2, true);
   do reread(n, at, &applied);
   while (block_sum(n, n->top, lanes_of(n->top), most));
   return true;

@@ -350,7 +350,7 @@ static bool of_one_loop(const state *s, const tg_uop *a, const tg_uop *b) {
     const tg_uop *r = tg_reduce_ranges(a)[i], *q = tg_reduce_ranges(b)[i];
     const tg_range_info *u = &s->j->ranges.data[tg_range_ordinal(r)], *v = &s->j->ranges.data[tg_range_ordinal(q)];
     if (u->from != v->from || strcmp(u->name, v->name) || tg_range_kind(r) != tg_range_kind(q) ||
-        tg_extent(r) != tg_extent(q) || tg_range_kind(r) == TG_THREAD)
+        tg_extent(r) != tg_extent(q))
       return false;
   }
   return true;
@@ -416,18 +416,26 @@ static void define_accumulators(plan *p, level *base, const tg_uop *const *value
   }
 }
 
-static void finish_reduce(plan *p, level *base, level *home) {
-  state *s = p->s;
-  const tg_uop **result = tg_new(&s->j->env, const tg_uop *, p->info.values);
-  tg_reduce_results(p, base, result);
-  if (p->thread) tg_reduce_share(p, base, result);
-  s->home[p->reduce->id] = home;
-  s->to[p->reduce->id] = result[0];
-  s->values[p->reduce->id] = result;
+/* The results of plans with the same loops. Threads have one loop for all of them. */
+static void finish_reduces(plan *const *p, uint32_t n, level *base, level *home) {
+  state *s = p[0]->s;
+  const tg_uop **result[1 + BESIDE];
+  for (uint32_t i = 0; i < n; i++) {
+    result[i] = tg_new(&s->j->env, const tg_uop *, p[i]->info.values);
+    tg_reduce_results(p[i], base, result[i]);
+    if (p[i]->thread) tg_reduce_store_part(p[i], base, result[i]);
+  }
+  if (p[0]->thread) tg_reduce_close(s, base);
+  for (uint32_t i = 0; i < n; i++) {
+    if (p[i]->thread) tg_reduce_combine_parts(p[i], result[i]);
+    s->home[p[i]->reduce->id] = home;
+    s->to[p[i]->reduce->id] = result[i][0];
+    s->values[p[i]->reduce->id] = result[i];
+  }
 }
 
 static void lower_reduce(state *s, const tg_uop *reduce) {
-  plan p = {.s = s, .reduce = reduce, .info = tg_reduce_info(reduce)}, other[BESIDE];
+  plan p = {.s = s, .reduce = reduce, .info = tg_reduce_info(reduce)}, other[BESIDE], *all[1 + BESIDE] = {&p};
   const tg_uop *needed = NULL, *beside[BESIDE];
   tg_assert(&s->j->env, p.info.values <= TG_REDUCE_VALUES && p.info.ranges <= TG_REDUCE_RANGES);
   level *home = home_of(s, reduce, &needed), *base = home, *now = s->now, *l;
@@ -453,7 +461,7 @@ static void lower_reduce(state *s, const tg_uop *reduce) {
   uint32_t others = !s->ahead && !needed && one_of_several(s, reduce) ? find_beside(s, reduce, home, beside) : 0;
   s->now = l;
   for (uint32_t i = 0; i < others; i++) {
-    other[i] = plan_beside(&p, beside[i]);
+    other[i] = plan_beside(&p, beside[i]), all[1 + i] = &other[i];
     bind_beside(s, reduce, beside[i]);
     term[i] = tg_reduce_rewrite(s, beside[i]->src[0]);
   }
@@ -465,8 +473,7 @@ static void lower_reduce(state *s, const tg_uop *reduce) {
   emit_update(&p, l, sub, value);
   for (uint32_t i = 0; i < others; i++) emit_update(&other[i], l, sub, &term[i]);
   for (; l != base; l = l->outer) tg_reduce_close(s, l);
-  finish_reduce(&p, base, home);
-  for (uint32_t i = 0; i < others; i++) finish_reduce(&other[i], base, home);
+  finish_reduces(all, 1 + others, base, home);
 }
 
 /* ---- values and statements ---- */

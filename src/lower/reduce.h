@@ -43,6 +43,7 @@ typedef struct {
   uint32_t nseq, nwide, nupcast;         /* the first nupcast of wide are combined as copies, the others by FOLD */
   uint32_t extent[TG_REDUCE_RANGES];           /* of wide */
   const tg_uop *acc[TG_REDUCE_VALUES];
+  const tg_uop *part[TG_REDUCE_VALUES];        /* with threads: memory of one result for each task */
 } tg_reduce_plan;
 
 const tg_uop *tg_reduce_rewrite(tg_reduce_state *s, const tg_uop *root);
@@ -61,6 +62,7 @@ const tg_uop *tg_reduce_combine(tg_reduce_plan *p, uint32_t v, const tg_uop *con
 /* reduce_results.c: combines the accumulators of all upcast copies by halving, first range first, then the lanes by
  * FOLD. */
 void tg_reduce_results(tg_reduce_plan *p, tg_reduce_level *l, const tg_uop **result);
-/* Closes the thread loop around `result`: each task stores its result to LOCAL memory, from which they are combined. */
-void tg_reduce_share(tg_reduce_plan *p, tg_reduce_level *tasks, const tg_uop **result);
+/* Of a reduction over a thread range: in its loop, each task stores its result; behind it, they are combined. */
+void tg_reduce_store_part(tg_reduce_plan *p, tg_reduce_level *tasks, const tg_uop *const *result);
+void tg_reduce_combine_parts(tg_reduce_plan *p, const tg_uop **result);
 #endif

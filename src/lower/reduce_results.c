@@ -177,28 +177,35 @@ void tg_reduce_results(plan *p, level *l, const tg_uop **result) {
   if (p->info.generic && lanes > 1) fold_tuples(p, l, result, lanes);
 }
 
-/* Closes the thread loop around `result`: each task stores its result to LOCAL memory, from which they are combined. */
-void tg_reduce_share(plan *p, level *tasks, const tg_uop **result) {
+/* In the thread loop: each task stores its result to LOCAL memory. */
+void tg_reduce_store_part(plan *p, level *tasks, const tg_uop *const *result) {
   state *s = p->s;
-  uint32_t n = tg_reduce_extent(s, p->thread), nv = p->info.values;
+  uint32_t n = tg_reduce_extent(s, p->thread);
   if (!n) tg_fail_at(s->j, s->pos, "a reduction over a thread range of no iterations");
   if (tasks->outer->depth)
     tg_fail_at(s->j, s->pos, "a reduction over the thread range %s stands inside a loop",
                s->j->ranges.data[tg_range_ordinal(p->thread)].name);
-  const tg_uop **t = tg_new(&s->j->env, const tg_uop *, (size_t)n * nv + nv), *dim = tg_index(s->j, n);
-  for (uint32_t v = 0; v < nv; v++) {
-    const tg_uop *partial = tg_define(
+  const tg_uop *dim = tg_index(s->j, n);
+  for (uint32_t v = 0; v < p->info.values; v++) {
+    p->part[v] = tg_define(
         s->j,
         (tg_buffer){.name = "partial", .space = TG_SPACE_LOCAL, .rank = 1, .type = p->acc[v]->type, .pos = s->pos}, 1,
         &dim, NULL, true);
-    tg_reduce_put(s, tasks->outer, partial);
-    tg_reduce_put(s, tasks, tg_store(s->j, partial, &tasks->range, result[v], NULL, 0));
+    tg_reduce_put(s, tasks->outer, p->part[v]);
+    tg_reduce_put(s, tasks, tg_store(s->j, p->part[v], &tasks->range, result[v], NULL, 0));
+  }
+}
+
+/* Behind it: the tasks' results are combined. */
+void tg_reduce_combine_parts(plan *p, const tg_uop **result) {
+  state *s = p->s;
+  uint32_t n = tg_reduce_extent(s, p->thread), nv = p->info.values;
+  const tg_uop **t = tg_new(&s->j->env, const tg_uop *, (size_t)n * nv + nv);
+  for (uint32_t v = 0; v < nv; v++)
     for (uint32_t i = 0; i < n; i++) {
       const tg_uop *at = tg_index(s->j, i);
-      t[(size_t)i * nv + v] = tg_load(s->j, partial, &at, NULL, NULL, 0);
+      t[(size_t)i * nv + v] = tg_load(s->j, p->part[v], &at, NULL, NULL, 0);
     }
-  }
-  tg_reduce_close(s, tasks);
   halve(p, t, n, 1);
   for (uint32_t v = 0; v < nv; v++) result[v] = t[v];
 }

@@ -291,16 +291,6 @@ static const tg_gemm_sketch *sketch_of(const char *name) {
   return NULL;
 }
 
-static void compare_bound(const set *s, const point *p, bounds *b) {
-  const double rounding = 1.001;
-  const tg_gemm_sketch *sketch = sketch_of(p->def->name);
-  tg_gemm_view v;
-  if (!sketch || !sketch->bound || !(p->price.cost.cycles > 0)) return;
-  tg_gemm_look(&s->space.problem, &s->ctx->target, NULL, sketch == &tg_gemm_stream || sketch == &tg_gemm_dot, &v);
-  double part = sketch->bound(&v, &p->choice) / p->price.cost.cycles;
-  b->all++, b->above += part > rounding, b->worst = fmax(b->worst, part);
-}
-
 static void put_totals(const char *what, const totals *t) {
   if (t->sets)
     printf("%s: %.3f of the best (geometric mean) of %d sets, within 10 %% on %d, least %.2f\n", what,
@@ -342,6 +332,19 @@ static void put_point(const point *p, const char *mark) {
          c->memory_bytes, c->code, p->def->name);
   for (uint32_t k = 0; k < p->choice.knobs_n; k++) printf(" %s=%lld", p->names[k], (long long)p->choice.knob[k].lo);
   printf("\n");
+}
+
+static void compare_bound(const set *s, const point *p, bounds *b) {
+  const double rounding = 1.001;
+  const tg_gemm_sketch *sketch = sketch_of(p->def->name);
+  tg_gemm_view v;
+  if (!sketch || !sketch->bound || !(p->price.cost.cycles > 0)) return;
+  tg_gemm_look(&s->space.problem, &s->ctx->target, NULL, sketch == &tg_gemm_stream || sketch == &tg_gemm_dot, &v);
+  double part = sketch->bound(&v, &p->choice) / p->price.cost.cycles;
+  b->all++, b->above += part > rounding, b->worst = fmax(b->worst, part);
+  if (part <= rounding) return;
+  printf("%s %d %d %d: a bound of %.3f of the price\n", s->types->name, s->shape.m, s->shape.n, s->shape.k, part);
+  put_point(p, "");
 }
 
 static void judge(set *s, const tool_args *a, FILE *f, totals *model, totals *first, bounds *bound) {
