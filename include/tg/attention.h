@@ -110,13 +110,14 @@ typedef struct tg_attention_desc {      /* zero means default; fields are only e
   int32_t threads;
   uint32_t flags;
   /* device of the context on which calls run, one kernel for all sequences and heads. All operands of calls but starts
-   * and lengths are memory of the device (tg/device.h). There masks and arguments are dense, and not TG_PACKED; packed
-   * sequences and key_lengths come without masks, arguments and LSE; a sequence with queries has keys; LSE is given if
-   * the plan has it; and there are neither blocks nor merges. NULL: the host's CPU */
+   * and lengths are memory of the device (tg/device.h), the table of pages too, whose entries the host then does not
+   * check: one that is no page counts as the nearest one. There masks and arguments are dense, and not TG_PACKED;
+   * packed sequences and key_lengths come without masks, arguments, LSE and gradients; a sequence with queries has
+   * keys; LSE is given if the plan has it; and there are neither blocks nor merges. NULL: the host's CPU */
   tg_device *device;
   /* 1: calls compute gradients instead of O: they read q, k, v, o, lse and d_o, the gradient by O of what is to be
    * changed, and write its gradients by Q, K and V: d_q, d_k and d_v. All else is as in the descriptor that O and LSE
-   * were computed with; of score_mod, the derivative by score is taken. Not on a device */
+   * were computed with; of score_mod, the derivative by score is taken */
   uint8_t backward;
   /* K and V lie in pages of so many tokens, [pages][kv_heads][page_size][head], and a table of each call names the
    * pages of each sequence, in the order of its keys (Kwon et al. 2023). Any number up to 2^20. 0: in one piece */
@@ -197,8 +198,8 @@ typedef struct tg_attention_call {      /* zero means default; fields are only e
   const float *sinks;                   /* of sinks: one for each head, a score as score_mod gives them */
   /* of page_size: k and v are `pages` pages; their strides are from one page, head and token to the next. Sequence b
    * has the pages page_table[b * page_table_stride], .. + 1, ..: as many as its keys need, each within 0..pages - 1.
-   * The table is memory of the host; page_table_stride 0: as many as `keys` need. key_lengths says how many keys each
-   * sequence has, and there are no key_starts */
+   * The table is memory of the host, or of the plan's device; page_table_stride 0: as many as `keys` need. key_lengths
+   * says how many keys each sequence has, and there are no key_starts */
   const int32_t *page_table;
   int64_t page_table_stride, pages;
   /* of append: of the types of k and v, with the tokens of q: [batch][kv_heads][queries][head], or packed as

@@ -24,6 +24,8 @@ uint32_t tg_attention_bind(const tg_attention_problem *p, const tg_kernel_def *s
   /* a grid's steps have 31 bits, so that its addresses take few registers */
   const int64_t size = (int64_t)1 << 31, step = p->grid ? size - 1 : (int64_t)1 << 40;
   bool states = sketch == tg_attention_states, gradients = sketch == tg_attention_backward,
+       append = sketch == tg_attention_device_append, dq = sketch == tg_attention_device_dq,
+       dkv = sketch == tg_attention_device_dkv,
        mods = (p->score_mod || p->mask_mod) && !p->grid,
        places = mods || (!p->grid && (p->block_rows || (p->dropout && !states)));   /* of queries and keys */
   const struct { bool has; int64_t least, most; } all[] = {
@@ -111,7 +113,12 @@ const char *tg_attention_seen(tg_builder *tg_b_, const tg_attention_problem *p, 
   else if (p->window) all = text("%s & %s < at + g*BQ + i + window", all, key);
   if (p->window) all = text("%s & at + g*BQ + i < %s + window", all, key);
   if (p->mask == TG_BOOL) all = text("%s & %s", all, element_of(tg_b_, p, 0, key));
-  if (p->block_rows)
+  if (p->block_rows && p->grid)
+    all = text("%s & block_mask[%s%smin(min(g*BQ + i, M - 1)/%lld, blocks_m - 1), "
+               "min(min(%s, N - 1)/%lld, blocks_n - 1)]",
+               all, p->block_per & TG_PER_BATCH ? "batch, " : "", p->block_per & TG_PER_HEAD ? "head, " : "",
+               (long long)p->block_rows, key, (long long)p->block_keys);
+  else if (p->block_rows)
     all = text("%s & block_mask[min((query0 + min(g*BQ + i, M - 1))/%lld, blocks_m - 1), "
                "min((key0 + min(%s, N - 1))/%lld, blocks_n - 1)]",
                all, (long long)p->block_rows, key, (long long)p->block_keys);
@@ -137,29 +144,49 @@ const char *tg_attention_turned(tg_builder *tg_b_, const tg_attention_problem *p
 
 /* ---- dropout ---- */
 
-/* Philox4x32-10 (Salmon et al. 2011, Parallel random numbers: as easy as 1, 2, 3). */
-void tg_attention_drop(tg_builder *tg_b_, const tg_attention_problem *p, const char *to, const char *row) {
-  enum { ROUNDS = 10, KEYS = 8 };
+enum { ROUNDS = 10 };
+
+/* Philox4x32-10 (Salmon et al. 2011, Parallel random numbers: as easy as 1, 2, 3) of c0 .. c3: words c010 .. c310. */
+static void philox(tg_builder *tg_b_, const char *low, const char *high) {
   uint32_t by[2] = {0, 0};
-  say("let c0 = u32((key0 + kb*BK)/8 + dg)");
-  say("let c1 = u32(query0 + g*BQ + %s)", row);
-  tg(let c2 = u32(sequence_head));
-  tg(let c3 = philox[2]);
   for (int i = 0; i < ROUNDS; i++) {
     const char *from = i ? text("%d", i) : "";
     say("let x%d = u64(c0%s) * 3528531795", i, from);
     say("let y%d = u64(c2%s) * 3449720151", i, from);
-    say("let c0%d = u32(y%d >> 32) ^ c1%s ^ (philox[0] + %u)", i + 1, i, from, by[0]);
+    say("let c0%d = u32(y%d >> 32) ^ c1%s ^ (%s + %u)", i + 1, i, from, low, by[0]);
     say("let c1%d = u32(y%d)", i + 1, i);
-    say("let c2%d = u32(x%d >> 32) ^ c3%s ^ (philox[1] + %u)", i + 1, i, from, by[1]);
+    say("let c2%d = u32(x%d >> 32) ^ c3%s ^ (%s + %u)", i + 1, i, from, high, by[1]);
     say("let c3%d = u32(x%d)", i + 1, i);
     by[0] += 0x9E3779B9u, by[1] += 0xBB67AE85u;
   }
+}
+
+static double kept(const tg_attention_problem *p) { return 65536.0 / (65536 - p->dropout); }
+
+void tg_attention_drop(tg_builder *tg_b_, const tg_attention_problem *p, const char *to, const char *row) {
+  enum { KEYS = 8 };
+  say("let c0 = u32((key0 + kb*BK)/8 + dg)");
+  say("let c1 = u32(query0 + g*BQ + %s)", row);
+  tg(let c2 = u32(sequence_head));
+  tg(let c3 = philox[2]);
+  philox(tg_b_, "philox[0]", "philox[1]");
   for (int k = 0; k < KEYS; k++) {
     const char *at = text("%s[dg*8 + %d, %s]", to, k, row), *half = k % 2 ? ">> 16" : "& 65535";
-    say("%s = where((c%d%d %s) < %u, 0, %.9gf%s)", at, k / 2, ROUNDS, half, p->dropout,
-        65536.0 / (65536 - p->dropout), p->backward ? "" : text(" * %s", at));
+    say("%s = where((c%d%d %s) < %u, 0, %.9gf%s)", at, k / 2, ROUNDS, half, p->dropout, kept(p),
+        p->backward ? "" : text(" * %s", at));
   }
+}
+
+const char *tg_attention_keep(tg_builder *tg_b_, const tg_attention_problem *p, const char *query, const char *key) {
+  say("let c0 = u32((%s)/8)", key);
+  say("let c1 = u32(%s)", query);
+  tg(let c2 = u32(sequence_head + batch*H + head));
+  tg(let c3 = u32(offset));
+  philox(tg_b_, "u32(seed_low)", "u32(seed_high)");
+  say("let word = where((%s) %% 8 < 2, c010, where((%s) %% 8 < 4, c110, where((%s) %% 8 < 6, c210, c310)))", key, key,
+      key);
+  say("let half = where((%s) %% 2 == 0, word & 65535, word >> 16)", key);
+  return text("where(half < %u, 0.0f, %.9gf)", p->dropout, kept(p));
 }
 
 /* ---- declarations ---- */
@@ -184,7 +211,10 @@ static void declare_tensor(tg_builder *tg_b_, const tg_attention_problem *p, con
   bool keys = name == 'K' || name == 'V';
   if (keys && p->kv_bits == 4) t = TG_U8, width = text("%s/2", width);   /* two in a byte */
   const char *heads = keys ? text("H/%lld", (long long)p->group) : "H";
-  if (p->grid)
+  if (p->grid && p->page && keys)
+    tg_kit_declare(tg_b_, word, "%c, %s, [pages, %s, %lld, %s], [%c_b, %c_h, ld%c, 1]", name, tg_type_name[t], heads,
+                   (long long)p->page, width, low, low, low);
+  else if (p->grid)
     tg_kit_declare(tg_b_, word, "%c, %s, [B, %s, %s, %s], [%c_b, %c_h, ld%c, 1]", name, tg_type_name[t], heads, rows,
                    width, low, low, low);
   else if (p->page && keys)
@@ -196,7 +226,10 @@ static void declare_tensor(tg_builder *tg_b_, const tg_attention_problem *p, con
 void tg_attention_declare_masks(tg_builder *tg_b_, const tg_attention_problem *p) {
   tg_def(pick(c, x, y) = where(c, x, y));
   if (p->mask) declare_argument(tg_b_, p, 0);
-  if (p->block_rows) tg_in(block_mask, bool, [blocks_m, blocks_n], [blocks_q, blocks_k]);
+  if (p->block_rows && p->grid)
+    tg_kit_declare(tg_b_, "in", "block_mask, bool, [%s%sblocks_m, blocks_n]", p->block_per & TG_PER_BATCH ? "B, " : "",
+                   p->block_per & TG_PER_HEAD ? "H, " : "");
+  else if (p->block_rows) tg_in(block_mask, bool, [blocks_m, blocks_n], [blocks_q, blocks_k]);
   const char *formals = "b, h, q, k";
   for (uint32_t a = 0; a < p->arguments_n; a++) {
     declare_argument(tg_b_, p, a + 1);
@@ -212,7 +245,11 @@ static void declare_scales(tg_builder *tg_b_, const tg_attention_problem *p) {
   for (const char *x = "kv"; *x; x++) {
     const char *type = tg_type_name[p->kv_scale];
     long long n = *x == 'k' ? p->head / p->k_group : p->value_head / p->v_group;
-    if (p->page)
+    if (p->grid)
+      tg_kit_declare(tg_b_, "in", "%c_scale, %s, [%s, H/%lld, %s, %lld], [%cs_page, %cs_h, ld%cs, 1]", *x, type,
+                     p->page ? "pages" : "B", (long long)p->group, p->page ? text("%lld", (long long)p->page) : "N", n,
+                     *x, *x, *x);
+    else if (p->page)
       tg_kit_declare(tg_b_, "in", "%c_scale, %s, [pages, %lld, %lld], [%cs_page, ld%cs, 1]", *x, type,
                      (long long)p->page, n, *x, *x);
     else tg_kit_declare(tg_b_, "in", "%c_scale, %s, [N, %lld], [ld%cs, 1]", *x, type, n, *x);
@@ -225,13 +262,14 @@ void tg_attention_declare(tg_builder *tg_b_, const tg_attention_problem *p) {
   declare_tensor(tg_b_, p, "in", 'Q', p->q, "M", "D");
   declare_tensor(tg_b_, p, "in", 'K', p->k, "N", "D");
   declare_tensor(tg_b_, p, "in", 'V', p->v, "N", "E");
-  if (p->page) tg_in(page_table, i32 in 0..pages - 1, [table_n]);
+  if (p->page && p->grid) tg_in(page_table, i32 in 0..pages - 1, [B, table_n], [table_step, 1]);
+  else if (p->page) tg_in(page_table, i32 in 0..pages - 1, [table_n]);
   if (p->kv_bits) declare_scales(tg_b_, p);
   if (p->rotary) {
     tg_kit_declare(tg_b_, "in", "cos_of, f32, [positions, %lld]", (long long)p->rotary / 2);
     tg_kit_declare(tg_b_, "in", "sin_of, f32, [positions, %lld]", (long long)p->rotary / 2);
   }
-  if (p->dropout) tg_in(philox, u32, [3]);
+  if (p->dropout && !p->grid) tg_in(philox, u32, [3]);
   tg_in(scale, f32, []);
   if (p->cap) tg_in(cap, f32, []);
   if (p->alibi) tg_kit_declare(tg_b_, "in", "slope, f32, [%s]", p->grid ? "H" : "");
@@ -243,6 +281,11 @@ void tg_attention_declare(tg_builder *tg_b_, const tg_attention_problem *p) {
   if (p->backward) {
     tg_in(change, f32, []);
     declare_tensor(tg_b_, p, "in", 'O', p->o, "M", "E");
+  }
+  if (p->backward && p->grid) {
+    tg_in(lse, f32, [B, H, M]);
+    tg_kit_declare(tg_b_, "in", "dO, %s, [B, H, M, E], [do_b, do_h, lddo, 1]", tg_type_name[p->o]);
+  } else if (p->backward) {
     tg_in(lse, f32, [M]);
     tg_kit_declare(tg_b_, "in", "dO, %s, [M, E], [lddo, 1]", tg_type_name[p->o]);
     if (p->partial) tg_out(dQ, f32, [M, D]);
@@ -256,7 +299,8 @@ void tg_attention_declare(tg_builder *tg_b_, const tg_attention_problem *p) {
   } else {
     declare_tensor(tg_b_, p, "out", 'O', p->o, "M", "E");
     if (p->lse) tg_kit_declare(tg_b_, "out", "lse, f32, [%sM]", p->grid ? "B, H, " : "");
-    if (p->sinks) tg_in(sink, f32, [M], [sink_step]);
+    if (p->sinks && p->grid) tg_in(sink, f32, [H]);
+    else if (p->sinks) tg_in(sink, f32, [M], [sink_step]);
   }
 }
 

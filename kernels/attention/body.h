@@ -28,6 +28,8 @@ const char *tg_attention_sink(tg_builder *b, const tg_attention_problem *p, cons
 /* Of dropout, for keys dg*8 .. dg*8 + 7 of block kb: to[key, row] *= 0, or 2^16 / (2^16 - dropout) where the weight is
  * kept; of gradients to[key, row] is set to these. They depend on seed, offset, sequence, head, query and key alone. */
 void tg_attention_drop(tg_builder *b, const tg_attention_problem *p, const char *to, const char *row);
+/* Of a grid: 0, or 2^16 / (2^16 - dropout), of a query and a key. Writes values named c0.., x0.., y0.. */
+const char *tg_attention_keep(tg_builder *b, const tg_attention_problem *p, const char *query, const char *key);
 /* The derivative of the score by what scale Q.K is, at the same place. NULL: it is 1. */
 const char *tg_attention_slope(tg_builder *b, const tg_attention_problem *p, const char *sum, const char *key);
 /* Is this key one of those that the row sees? exists: whether there is such a key, "key < N". */
@@ -36,6 +38,17 @@ const char *tg_attention_seen(tg_builder *b, const tg_attention_problem *p, cons
  * its LSE from its maximum m and l. */
 const char *tg_attention_result(tg_builder *b, const tg_attention_problem *p, const char *value, const char *l);
 const char *tg_attention_lse(tg_builder *b, const tg_attention_problem *p, const char *m, const char *l);
+
+/* ---- of the bodies for devices (device.c) ---- */
+
+/* The element x of K ('K') or V at `key` of head `head`, as f32; cut: the key may lie behind the last, and stands for
+ * it then. And the element x of row g*BQ + i of Q, where a row behind the last has 0. */
+const char *tg_attention_device_key(tg_builder *b, const tg_attention_problem *p, char name, const char *head,
+                                    const char *key, const char *x, bool cut);
+const char *tg_attention_device_query(tg_builder *b, const tg_attention_problem *p, const char *x);
+/* Declares which blocks there are, and which of them are whole: `front` cut ones from block `first` on (of a window),
+ * then the whole ones from `whole` to full - 1, then `back` cut ones; `blocks` in all. */
+void tg_attention_device_divide(tg_builder *b, const tg_attention_problem *p);
 
 /* ---- of the bodies for CPUs (template.c) ---- */
 

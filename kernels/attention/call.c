@@ -272,7 +272,7 @@ static tg_status read_table(tg_attention_work *w) {
       return wrong(w->a, "tg_attention_call.page_table_stride = %lld, but sequence %lld has %lld pages",
                    (long long)w->table_step, (long long)b, (long long)n);
     if (n) w->table_entries = b * w->table_step + n;
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n && !w->a->plan.device; i++) {   /* there kernels keep them within the pages */
       int32_t at = c->page_table[b * w->table_step + i];
       if (at < 0 || at >= c->pages)
         return wrong(w->a, "tg_attention_call.page_table: entry %lld of sequence %lld is %d, of %lld pages",

@@ -109,6 +109,10 @@ void *tg_attention_element(const tg_kit_tensor *x, int64_t i0, int64_t i1, int64
 float *tg_attention_lse_at(const tg_attention_work *w, const tg_attention_sequence *s, int64_t head, int64_t query,
                            float *otherwise);
 
+/* device_run.c. What a plan on a device lacks of a call, beside what the plan refuses; the call, put on its queue. */
+tg_status tg_attention_check_on_device(const tg_attention_work *w);
+tg_status tg_attention_run_on_device(tg_attention_work *w);
+
 /* Piece x of a sequence in a round. sums: its partial results; worker: the thread, with its part of the workspace. */
 typedef void tg_attention_piece(const tg_attention_work *w, const tg_attention_sequence *s, int64_t x, float *sums,
                                 uint32_t worker, char *workspace);

@@ -16,16 +16,61 @@ const char *tg_attention_matrix(const tg_target *t, tg_type type, int64_t head, 
   return NULL;
 }
 
+/* ---- operands ---- */
+
+/* The subscripts of a key in memory. */
+static const char *place_of(tg_builder *tg_b_, const tg_attention_problem *p, const char *head, const char *key) {
+  if (!p->page) return text("batch, %s, %s", head, key);
+  long long page = p->page;
+  /* the remainder's bounds are said since they are not seen through which block is next */
+  return text("page_table[batch, max(min((%s)/%lld, table_n - 1), 0)], %s, max(min((%s) %% %lld, %lld), 0)", key, page,
+              head, key, page, page - 1);
+}
+
+/* A value of integers: its scale times the integer; of four bits the first is in the low half of its byte. */
+static const char *integer_of(tg_builder *tg_b_, const tg_attention_problem *p, char name, const char *at,
+                              const char *x) {
+  const char *scale = text("%c_scale[%s, (%s)/%lld]", name - 'A' + 'a', at, x,
+                           (long long)(name == 'K' ? p->k_group : p->v_group)),
+             *whole = text("%c[%s, %s]", name, at, x);
+  if (p->kv_bits == 4) whole = text("((i32(%c[%s, (%s)/2] >> u8((%s) %% 2*4)) & 15 ^ 8) - 8)", name, at, x, x);
+  return text("(%s * f32(%s))", tg_attention_f32(tg_b_, p->kv_scale, scale), whole);
+}
+
+static const char *value_of(tg_builder *tg_b_, const tg_attention_problem *p, char name, const char *at,
+                            const char *x) {
+  if (p->kv_bits) return integer_of(tg_b_, p, name, at, x);
+  return text("f32(%c[%s, %s])", name, at, x);
+}
+
+const char *tg_attention_device_key(tg_builder *tg_b_, const tg_attention_problem *p, char name, const char *head,
+                                    const char *key, const char *x, bool cut) {
+  if (cut) key = text("min(%s, N - 1)", key);
+  const char *at = place_of(tg_b_, p, head, key), *own = value_of(tg_b_, p, name, at, x);
+  if (!p->rotary || name != 'K') return own;
+  const char *other = value_of(tg_b_, p, name, at, tg_attention_partner(tg_b_, p, x));
+  return tg_attention_turned(tg_b_, p, x, own, other, text("min(%s, positions - 1)", key));
+}
+
+const char *tg_attention_device_query(tg_builder *tg_b_, const tg_attention_problem *p, const char *x) {
+  const char *own = text("f32(Q[batch, head, g*BQ + i, %s] else 0)", x);
+  if (!p->rotary) return own;
+  const char *other = text("f32(Q[batch, head, g*BQ + i, %s] else 0)", tg_attention_partner(tg_b_, p, x));
+  return tg_attention_turned(tg_b_, p, x, own, other, "min(turn_q + g*BQ + i, positions - 1)");
+}
+
 /* A block of keys is whole, if all rows of the workgroup see all its keys, or cut. A cut one has the condition in each
  * score, and a key behind the last one stands for the last one, so that no load needs a condition. */
 static const char *element(tg_builder *tg_b_, const tg_attention_problem *p, char name, const char *x, bool cut) {
-  return text(cut ? "%c[batch, head/%lld, min(kb*BK + j, N - 1), %s]" : "%c[batch, head/%lld, kb*BK + j, %s]", name,
-              (long long)p->group, x);
+  return tg_attention_device_key(tg_b_, p, name, text("head/%lld", (long long)p->group), "kb*BK + j", x, cut);
 }
+
+/* The type of weights as they are multiplied with V. */
+static const char *type_of_weights(const tg_attention_problem *p) { return tg_type_name[p->kv_bits ? TG_F32 : p->v]; }
 
 static void scores(tg_builder *tg_b_, const tg_attention_problem *p, bool cut) {
   const char *c = cut ? "x" : "c", *key = "kb*BK + j",
-             *sum = text("(scale * sum(%s : D, f32(Q[batch, head, g*BQ + i, %s] else 0) * f32(%s)))", c, c,
+             *sum = text("(scale * sum(%s : D, %s * %s))", c, tg_attention_device_query(tg_b_, p, c),
                          element(tg_b_, p, 'K', c, cut)),
              *score = tg_attention_score(tg_b_, p, sum, key);
   tg_range(i, BQ) tg_range(j, BK) {
@@ -37,7 +82,7 @@ static void scores(tg_builder *tg_b_, const tg_attention_problem *p, bool cut) {
 /* A function of V of a cut block, laid out so that an instruction's lane reads the keys of an element side by side. */
 static void copy_cut(tg_builder *tg_b_, const tg_attention_problem *p, const char *value) {
   tg_range(j, BK) tg_range(w, E, lane) {
-    say("let v = f32(%s)", element(tg_b_, p, 'V', "w", true));
+    say("let v = %s", element(tg_b_, p, 'V', "w", true));
     say("cut[w,j] = %s(%s)", tg_type_name[p->v], value);
   }
 }
@@ -61,10 +106,10 @@ static void add_infinite(tg_builder *tg_b_, const tg_attention_problem *p) {
 }
 
 static void block(tg_builder *tg_b_, const tg_attention_problem *p, bool cut) {
-  const char *type = tg_type_name[p->v], *v = element(tg_b_, p, 'V', "d", cut);
+  const char *type = type_of_weights(p), *v = element(tg_b_, p, 'V', "d", cut);
   if (cut && !p->matrix) v = text("pick(p[i,j] != 0, %s, 0)", v);
   if (cut && p->matrix) {
-    v = "cut[d,j]";
+    v = "f32(cut[d,j])";
     tg_kit_declare(tg_b_, "define_local", "cut, %s, [E, BK]", type);
     copy_cut(tg_b_, p, "where(abs(v) < inf, v, 0)");
   }
@@ -75,15 +120,18 @@ static void block(tg_builder *tg_b_, const tg_attention_problem *p, bool cut) {
     tg(by[i] = exp2(m[i] - z[i]));
     tg_range(j, BK) say("p[i,j] = %s(exp2(s[i,j] - z[i]))", type);
     tg(l[i] = l[i] * by[i] + sum(j : BK, f32(p[i,j])));
-    tg_range(d, E) say("o[i,d] = o[i,d] * by[i] + sum(j : BK, f32(p[i,j]) * f32(%s))", v);
+    if (p->dropout)
+      tg_range(j, BK) {
+        const char *keep = tg_attention_keep(tg_b_, p, "g*BQ + i", "kb*BK + j");
+        say("p[i,j] = %s(f32(p[i,j]) * %s)", type, keep);
+      }
+    tg_range(d, E) say("o[i,d] = o[i,d] * by[i] + sum(j : BK, f32(p[i,j]) * %s)", v);
     tg(m[i] = m1[i]);
   }
   if (cut && p->matrix) add_infinite(tg_b_, p);
 }
 
-/* Which blocks there are, and which of them are whole: `front` cut ones from block `first` on (of a window), then the
- * whole ones from `whole` to full - 1, then `back` cut ones. */
-static void divide(tg_builder *tg_b_, const tg_attention_problem *p) {
+void tg_attention_device_divide(tg_builder *tg_b_, const tg_attention_problem *p) {
   const char *row = "at + g*BQ", *last = "min(M, g*BQ + BQ) + at", *end = "N", *full = "(N - N % BK)/BK", *upper = NULL;
   if (p->causal) end = text("min(N, %s)", last), upper = text("(%s + 1)", row);
   else if (p->window) end = text("min(N, %s + window - 1)", last), upper = text("(%s + window)", row);
@@ -97,7 +145,7 @@ static void divide(tg_builder *tg_b_, const tg_attention_problem *p) {
     tg(let first = index(0));
     tg(let whole = index(0));
   }
-  if (p->mask_mod || p->mask == TG_BOOL) tg(let full = whole);
+  if (tg_attention_is_masked(p)) tg(let full = whole);
   else say("let full = %s", full);
   tg(let front = max(0, min(whole, blocks) - first));
   tg(let behind = max(whole, full));
@@ -114,7 +162,7 @@ TG_KERNEL(attention_device, ) {
   tg_attention_declare(tg_b_, p);
   tg_range(batch, B, global) tg_range(head, H, global) tg_range(g, ceildiv(M, BQ), global) {
     tg_define_reg(s, f32, [BQ, BK]);
-    tg_kit_declare(tg_b_, "define_reg", "p, %s, [BQ, BK]", tg_type_name[p->v]);
+    tg_kit_declare(tg_b_, "define_reg", "p, %s, [BQ, BK]", type_of_weights(p));
     tg_define_reg(o, f32, [BQ, E]);
     tg_define_reg(m, f32, [BQ]);
     tg_define_reg(m1, f32, [BQ]);
@@ -123,10 +171,15 @@ TG_KERNEL(attention_device, ) {
     tg_define_reg(l, f32, [BQ]);
     tg_range(i, BQ) {
       tg_range(d, E) tg(o[i,d] = 0);
-      tg(m[i] = -inf);
-      tg(l[i] = 0);
+      if (p->sinks) {   /* a score without a value, with its weight */
+        say("m[i] = %s", tg_attention_sink(tg_b_, p, "head"));
+        tg(l[i] = where(m[i] == -inf, 0, 1));
+      } else {
+        tg(m[i] = -inf);
+        tg(l[i] = 0);
+      }
     }
-    divide(tg_b_, p);
+    tg_attention_device_divide(tg_b_, p);
     tg_range(kf, full - whole) {
       tg(let kb = whole + kf);
       block(tg_b_, p, false);
@@ -142,9 +195,31 @@ TG_KERNEL(attention_device, ) {
         say("lse[batch, head, g*BQ + i] = %s if g*BQ + i < M", tg_attention_lse(tg_b_, p, "m[i]", "l[i]"));
   }
   if (!r) return;
-  if (!p->mask_mod && p->mask != TG_BOOL) tg_kit_word(tg_b_, "contract %s i=i j=s.j k=s.c", p->matrix);
+  if (!tg_attention_is_masked(p)) tg_kit_word(tg_b_, "contract %s i=i j=s.j k=s.c", p->matrix);
   tg_kit_word(tg_b_, "contract %s i=i j=s.j k=s.x", p->matrix);
   tg_kit_word(tg_b_, "contract %s i=i j=o.d k=p.j", p->matrix);
   tg_kit_word(tg_b_, "contract %s i=i j=counts.y k=counts.j", p->matrix);
 }
 const tg_kernel_def *const tg_attention_device = &attention_device;
+
+/* ---- appending ---- */
+
+/* The last M keys of each sequence get k_new, for V as well: the problem's k and head are those of the tensor. Tokens
+ * go one after the other, since a table may name any pages. */
+TG_KERNEL(attention_device_append, ) {
+  const tg_attention_problem *p = tg_user;
+  const char *type = tg_type_name[p->k];
+  long long group = p->group, page = p->page;
+  tg_let(D, p->head);
+  if (page) {
+    tg_kit_declare(tg_b_, "inout", "K, %s, [pages, H/%lld, %lld, D], [k_b, k_h, ldk, 1]", type, group, page);
+    tg_in(page_table, i32 in 0..pages - 1, [B, table_n], [table_step, 1]);
+  } else tg_kit_declare(tg_b_, "inout", "K, %s, [B, H/%lld, N, D], [k_b, k_h, ldk, 1]", type, group);
+  tg_kit_declare(tg_b_, "in", "k_new, %s, [B, H/%lld, M, D], [kn_b, kn_h, ldkn, 1]", type, group);
+  TG_KIT_RANGE(head, text("head, H/%lld, global", group)) tg_range(d, D, global) tg_range(batch, B) tg_range(i, M) {
+    const char *key = "max(min(N - M + i, N - 1), 0)";
+    if (page) key = text("min(%s, table_n*%lld - 1)", key, page);
+    say("K[%s, d] = k_new[batch, head, i, d] if N >= M", place_of(tg_b_, p, "head", key));
+  }
+}
+const tg_kernel_def *const tg_attention_device_append = &attention_device_append;

@@ -326,23 +326,41 @@ static void lay_out_grid(tg_attention *a) {
   tg_attention_problem *q = &a->problem;
   if (!a->queries.hi || !a->keys.hi) return;
   q->grid = true, q->group = a->heads / a->kv_heads;
-  if (q->q == q->k && q->k == q->v)
+  q->block_per = a->block_per;
+  if (q->q == q->k && q->k == q->v && !q->rotary && !q->backward)
     q->matrix = tg_attention_matrix(a->plan.device->target, q->q, q->head, q->value_head);
   q->rows = (tg_kit_dim){a->queries.lo ? a->queries.lo : 1, a->queries.hi};
   q->keys = (tg_kit_dim){a->keys.lo ? a->keys.lo : 1, a->keys.hi};
-  a->part[0] = (tg_kit_part){.size = {q->rows}, .strips = {.n = 1}, .choice = {.sketch = tg_attention_device}};
+  const tg_kernel_def *sketch = q->backward ? tg_attention_device_dq : tg_attention_device;
+  a->part[0] = (tg_kit_part){.size = {q->rows}, .strips = {.n = 1}, .choice = {.sketch = sketch}};
   a->rows = q->rows.hi;
   a->parts_n = 1;
 }
 
-/* The kernel of the grid, and the constants that it reads. */
+/* What appends K, and V. */
+static tg_status make_puts(planning *p) {
+  const tg_attention_problem *q = &p->a->problem;
+  const tg_kit_choice choice = {.sketch = tg_attention_device_append};
+  tg_status s = TG_OK;
+  for (uint32_t i = 0; i < 2 && s == TG_OK; i++) {
+    const tg_attention_problem of = {.k = i ? q->v : q->k, .head = i ? q->value_head : q->head, .rows = q->rows,
+                                     .keys = q->keys, .page = q->page, .grid = true, .group = q->group};
+    s = compile(p, &of, &choice, &p->a->put[i]);
+  }
+  return s;
+}
+
+/* The kernels of the grid, and the constants that they read. */
 static tg_status make_grid(planning *p) {
   tg_attention *a = p->a;
   tg_device *d = a->plan.device;
-  const float constants[] = {a->scale, a->cap};
+  const float constants[] = {a->scale, a->cap, a->change};
+  const tg_kit_choice of_keys = {.sketch = tg_attention_device_dkv};
   tg_kit_part *part = &a->part[0];
   if (!a->parts_n) return TG_OK;
-  tg_status s = compile(p, &a->problem, &part->choice, &part->kernel[ATTENTION_WHOLE]);
+  tg_status s = compile(p, &a->problem, &part->choice, &part->kernel[0]);
+  if (s == TG_OK && a->problem.backward) s = compile(p, &a->problem, &of_keys, &part->kernel[1]);
+  if (s == TG_OK && a->append) s = make_puts(p);
   if (s == TG_OK) s = tg_device_alloc(d, sizeof constants, &a->constants);
   return s == TG_OK ? tg_device_copy(d, a->constants, constants, sizeof constants) : s;
 }
@@ -379,7 +397,7 @@ static tg_status make(planning *p) {
   const tg_attention_problem *q = &a->problem;
   tg_status s = lay_out(p);
   bool split = false, listed = tg_attention_is_masked(q) && !a->plan.device && !q->backward;
-  if (s == TG_OK && q->backward) s = make_backward(p);
+  if (s == TG_OK && q->backward && !a->plan.device) s = make_backward(p);
   if (s == TG_OK && a->plan.device) s = make_grid(p);
   a->lists = listed && a->rows > ATTENTION_FEW;
   a->by_batch = p->desc->block_per & TG_PER_BATCH, a->by_head = p->desc->block_per & TG_PER_HEAD;
@@ -420,6 +438,7 @@ void tg_attention_free(tg_attention *a) {
   if (!a) return;
   tg_kernel_free(a->merge.kernel), tg_kernel_free(a->join.kernel), tg_kernel_free(a->states.kernel);
   for (uint32_t i = 0; i < TG_COUNT(a->sum); i++) tg_kernel_free(a->sum[i].kernel);
+  for (uint32_t i = 0; i < TG_COUNT(a->put); i++) tg_kernel_free(a->put[i].kernel);
   for (uint32_t i = 0; i < a->parts_n; i++) tg_kit_part_free(&a->part[i]);
   tg_device_free(a->plan.device, a->constants);
   tg_kit_delete(a->plan.context, a, sizeof *a);

@@ -45,7 +45,8 @@ struct tg_attention {
   tg_kit_kernel states;
   bool lists, by_batch, by_head;
   uint8_t block_per;                   /* what a mask of blocks has a value for each of, beside its blocks */
-  void *constants;                     /* on a device: scale and cap, in its memory */
+  void *constants;                     /* on a device: scale, cap and change, in its memory */
+  tg_kit_kernel put[2];                /* and what appends K, V; part[0] has its kernel, of gradients dQ and dK, dV */
 };
 
 /* plan.c. Makes the problem that of the kernel for these numbers of rows. */

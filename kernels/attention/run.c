@@ -282,71 +282,6 @@ static tg_status run_in(work *r, uint8_t *states) {
                        r->exec.threads, run_all, r);
 }
 
-/* ---- on a device ---- */
-
-/* What a grid lacks, beside what the plan refuses (tg_attention_desc.device). */
-static tg_status check_grid(const work *r) {
-  const tg_attention *a = r->a;
-  const tg_attention_call *c = r->call;
-  bool strides = false, apart = c->query_starts || c->key_starts || c->key_lengths;
-  for (uint32_t k = 0; k < 4; k++) {
-    strides |= c->mask_strides[k] != 0;
-    for (uint32_t i = 0; i < a->problem.arguments_n; i++) strides |= c->arg_strides[i][k] != 0;
-  }
-  if (strides) return wrong(a, "tg_attention_call: masks and arguments on a device are dense");
-  if (apart && (a->problem.mask || a->problem.arguments_n || a->problem.lse))
-    return wrong(a, "tg_attention_call: on a device packed sequences and key_lengths go without masks, arguments, LSE");
-  if (a->problem.lse && !c->lse)
-    return wrong(a, "tg_attention_call.lse is NULL: on a device a plan with LSE writes it");
-  if (c->blocks) return wrong(a, "tg_attention_call.blocks: there are none on a device");
-  return TG_OK;
-}
-
-/* Puts the kernel for sequences `first` to `first + n - 1`, which have the same numbers of queries and keys. */
-static tg_status put_sequences(work *r, int64_t first, int64_t n) {
-  const tg_attention *a = r->a;
-  const tg_attention_call *c = r->call;
-  const int32_t *qs = c->query_starts, *ks = c->key_starts;
-  int64_t queries = qs ? qs[first + 1] - qs[first] : r->queries, value[ATTENTION_VALUES] = {0},
-          keys = c->key_lengths ? c->key_lengths[first] : ks ? ks[first + 1] - ks[first] : r->keys;
-  void *operand[ATTENTION_OPERANDS] = {0};
-  if (!queries || !n) return TG_OK;
-  if (!keys) return wrong(a, "tg_attention_call: sequence %lld has no keys, as it must on a device", (long long)first);
-  for (uint32_t t = OF_Q; t <= OF_O; t++) {
-    const int32_t *starts = t == OF_K || t == OF_V ? ks : qs;
-    const int64_t *step = r->of[t].step;
-    operand[t] = element(&r->of[t], starts ? 0 : first, 0, starts ? starts[first] : 0, 0);
-    value[ATTENTION_LDQ + t] = larger(1, step[2]);
-    value[ATTENTION_FAR + 2 * t] = step[0], value[ATTENTION_FAR + 2 * t + 1] = step[1];
-  }
-  value[ATTENTION_ROWS] = queries, value[ATTENTION_KEYS] = keys;
-  value[ATTENTION_AT] = a->causal == TG_CAUSAL_BOTTOM_RIGHT ? keys - queries : 0;
-  value[ATTENTION_WINDOW] = a->window;
-  value[ATTENTION_SEQUENCES] = n, value[ATTENTION_HEADS] = a->heads;
-  operand[ATTENTION_SCALE] = a->constants, operand[ATTENTION_CAP] = (float *)a->constants + 1;
-  operand[ATTENTION_SLOPE] = (void *)(uintptr_t)c->slopes, operand[ATTENTION_LSE] = c->lse;
-  for (uint32_t i = 0; i <= a->problem.arguments_n; i++)
-    operand[ATTENTION_MASK + i] = (void *)(uintptr_t)(i ? c->arg[i - 1] : c->mask);
-  tg_kit_launch_of(&r->exec, &a->part[0].kernel[ATTENTION_WHOLE], operand, value, NULL);
-  return TG_OK;
-}
-
-static tg_status put_all(work *r) {
-  const tg_attention *a = r->a;
-  const tg_attention_call *c = r->call;
-  bool apart = c->query_starts || c->key_starts || c->key_lengths;
-  tg_kit_puts puts;
-  tg_status s = check_grid(r);
-  if (s == TG_OK)
-    s = tg_kit_puts_open(&a->plan, "tg_attention_call", c->queue, c->workspace, c->workspace_bytes, &puts);
-  if (s != TG_OK) return s;
-  r->exec = (tg_kit_exec){.threads = 1, .puts = &puts};
-  if (!apart) s = put_sequences(r, 0, r->batch);
-  for (int64_t b = 0; apart && b < r->batch && s == TG_OK; b++) s = put_sequences(r, b, 1);
-  tg_status ended = tg_kit_puts_end(&a->plan, &puts);
-  return s == TG_OK ? ended : s;
-}
-
 /* ---- the calls of tg/attention.h ---- */
 
 tg_status tg_attention_run_sized(const tg_attention *a, const tg_attention_call *call, size_t call_bytes) {
@@ -356,7 +291,7 @@ tg_status tg_attention_run_sized(const tg_attention *a, const tg_attention_call 
   tg_status s = tg_attention_read_sizes(&r, a, call, call_bytes, &copy);
   if (s == TG_OK) s = tg_attention_read_operands(&r);
   if (s != TG_OK) return s;
-  if (a->plan.device) return put_all(&r);
+  if (a->plan.device) return tg_attention_run_on_device(&r);
   if (r.call->queue)
     return wrong(a, "tg_attention_call.queue is given, and the plan is for the CPU: tg_attention_desc.device");
   tg_attention_count(&r);
@@ -367,7 +302,7 @@ tg_status tg_attention_run_sized(const tg_attention *a, const tg_attention_call 
 
 static tg_status run_put(const void *plan, const void *call) { return tg_attention_run(plan, call); }
 
-/* What the call reads and writes. out has room for TENSORS + 1. */
+/* What the call reads and writes. out has room for TENSORS + 2. */
 static uint32_t find_accesses(const work *r, size_t blocks, tg_program_access *out) {
   uint32_t n = 0;
   for (uint32_t t = 0; t < TENSORS; t++) {
@@ -377,6 +312,9 @@ static uint32_t find_accesses(const work *r, size_t blocks, tg_program_access *o
     out[n++] = (tg_program_access){x->at, (size_t)x->bytes, x->size, !result, result || both};
   }
   out[n++] = (tg_program_access){(uintptr_t)r->call->blocks, r->call->blocks ? blocks : 0, 1, true, false};
+  if (r->a->plan.device)   /* else it is copied */
+    out[n++] = (tg_program_access){(uintptr_t)r->call->page_table, (size_t)r->table_entries * sizeof(int32_t),
+                                   sizeof(int32_t), true, false};
   return n;
 }
 
@@ -384,8 +322,8 @@ tg_status tg_attention_put_sized(tg_program *program, const tg_attention *a, con
                                  size_t call_bytes) {
 #define AT(field) (uint16_t)offsetof(tg_attention_call, field)
   tg_attention_call c, copy;
-  tg_program_access accesses[TENSORS + 1];
-  uint16_t pointers[TENSORS + 1] = {AT(blocks)};
+  tg_program_access accesses[TENSORS + 2];
+  uint16_t pointers[TENSORS + 2] = {AT(blocks), AT(page_table)};
   work r;
   if (!a || !program) return TG_EINVAL;
   if (!given) return wrong(a, "no call is given");
@@ -400,27 +338,27 @@ tg_status tg_attention_put_sized(tg_program *program, const tg_attention *a, con
                              .call_bytes = sizeof c,
                              .fields = TG_PROGRAM_FIELDS(tg_attention_call),
                              .pointers = pointers,
-                             .pointers_n = TENSORS + 1,
+                             .pointers_n = TENSORS + 2,
                              .accesses = accesses,
                              .run = run_put};
   tg_status s = tg_program_lend(program, &op);
   if (s != TG_OK) return s;
-  const int32_t *lists[] = {c.query_starts, c.key_starts, c.key_lengths, c.page_table};
+  bool device = a->plan.device != NULL;
+  const int32_t *lists[] = {c.query_starts, c.key_starts, c.key_lengths, device ? NULL : c.page_table};
   for (uint32_t i = 0; i < TG_COUNT(lists); i++)
     if (lists[i] && tg_program_stands_for(program, lists[i]))
       return wrong(a, "tg_attention_put: starts and lengths are read now, and cannot be memory of the program");
   s = tg_attention_read_sizes(&r, a, &c, sizeof c, &copy);
   if (s == TG_OK) s = tg_attention_read_operands(&r);
-  if (s == TG_OK && a->plan.device) s = check_grid(&r);
+  if (s == TG_OK && a->plan.device) s = tg_attention_check_on_device(&r);
   if (s != TG_OK) return s;
-  for (uint32_t t = 0; t < TENSORS; t++) pointers[t + 1] = tg_attention_tensors[t].at;
+  for (uint32_t t = 0; t < TENSORS; t++) pointers[t + 2] = tg_attention_tensors[t].at;
   size_t starts = (size_t)(r.batch + 1) * sizeof(int32_t);
   const struct tg_program_copy copies[] = {{AT(query_starts), c.query_starts, starts},
                                            {AT(key_starts), c.key_starts, starts},
                                            {AT(key_lengths), c.key_lengths, starts - sizeof(int32_t)},
                                            {AT(page_table), c.page_table, (size_t)r.table_entries * sizeof(int32_t)}};
-  op.copies = copies, op.copies_n = TG_COUNT(copies);
-  bool device = a->plan.device != NULL;
+  op.copies = copies, op.copies_n = TG_COUNT(copies) - device;   /* on a device the table lies there */
   op.accesses_n = find_accesses(&r, device ? 0 : tg_attention_blocks_bytes(a, &c), accesses);
   op.workspace = device ? 0 : tg_attention_workspace(a, &c);
   return tg_program_add(program, &op);

@@ -38,6 +38,7 @@ typedef struct tg_attention_problem {
   /* for GPUs: one kernel for all sequences and heads, `group` of which share a head of K and V; masks and arguments are
    * dense. matrix: the instruction of src/target/matrix.def for both products, of f16 or bf16 */
   bool grid;
+  uint8_t block_per;             /* a mask of blocks: TG_PER_BATCH, TG_PER_HEAD */
   int64_t group;
   const char *matrix;
 } tg_attention_problem;
@@ -63,6 +64,10 @@ extern const tg_kit_names tg_attention_names;
 /* The sets of words for the body. prefill: rows are lanes; decode: elements of a head are, for few rows; device: blocks
  * of queries are workgroups, and both products matrix instructions. */
 extern const tg_kernel_def *const tg_attention_prefill, *const tg_attention_decode, *const tg_attention_device;
+/* Of a grid. append: writes k_new to the last keys of K. backward_device.c: dQ, a task for each query; dK and dV, a
+ * task for each key of each head of K and V. */
+extern const tg_kernel_def *const tg_attention_device_append, *const tg_attention_device_dq,
+    *const tg_attention_device_dkv;
 /* backward.c: gradients of one run's rows and keys; and the sum of `parts` results [M][value_head] of f32 in type o,
  * with parameters M, parts, lddq. */
 extern const tg_kernel_def *const tg_attention_backward, *const tg_attention_sum;

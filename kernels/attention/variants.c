@@ -3,15 +3,14 @@
 #include "attention/plan.h"
 
 typedef enum field {
-  BACKWARD, DEVICE, SINKS, PAGE_SIZE, APPEND, DROPOUT, BLOCK_ROWS, KV_BITS, ROTARY
+  BACKWARD, SINKS, PAGE_SIZE, APPEND, DROPOUT, BLOCK_ROWS, KV_BITS, ROTARY
 } field;
-static const char *const names[] = {"backward", "device", "sinks", "page_size", "append", "dropout",
+static const char *const names[] = {"backward", "sinks", "page_size", "append", "dropout",
                                     "block_rows", "kv_bits", "rotary"};
 
 static bool has(const tg_attention_desc *d, field f) {
   switch (f) {
   case BACKWARD: return d->backward;
-  case DEVICE: return d->device && !d->device->driver->immediate;
   case SINKS: return d->sinks;
   case PAGE_SIZE: return d->page_size;
   case APPEND: return d->append;
@@ -24,20 +23,12 @@ static bool has(const tg_attention_desc *d, field f) {
 }
 
 static const struct { field one, other; const char *why; } apart[] = {
-    {BACKWARD, DEVICE, "gradients are computed on the host's CPU, not on a device"},
     {BACKWARD, PAGE_SIZE, "gradients are of K and V that lie side by side, not of pages"},
     {BACKWARD, APPEND, "the forward run has written K and V already"},
     {BACKWARD, ROTARY, "gradients are of Q and K that are turned already"},
     {ROTARY, KV_BITS, "K in integers is turned before it is rounded"},
-    {DEVICE, ROTARY, "Q and K are turned by plans of the host's CPU"},
     {BACKWARD, KV_BITS, "gradients are of K and V in floats"},
     {APPEND, KV_BITS, "K and V are appended as they are, not rounded to integers"},
-    {DEVICE, KV_BITS, "K and V in integers are for plans of the host's CPU"},
-    {DEVICE, BLOCK_ROWS, "masks of blocks are for plans of the host's CPU"},
-    {DEVICE, DROPOUT, "dropout is for plans of the host's CPU"},
-    {DEVICE, SINKS, "sinks are for plans of the host's CPU"},
-    {DEVICE, PAGE_SIZE, "pages are for plans of the host's CPU"},
-    {DEVICE, APPEND, "K and V are appended by plans of the host's CPU"},
 };
 
 tg_status tg_attention_check_combination(tg_context *c, const tg_attention_desc *d) {

@@ -19,12 +19,12 @@ static double extreme(double a, double b, bool least, bool nan_wins) {
   return less == least ? a : b;
 }
 
-/* One unit of the last place away, up or down by the bits of the operand, unless the value is exact. */
+/* Less than one unit of the last place away, as the documents say: one of the two floats around the value, by the bits of the
+ * operand which. LLVM's division of integers is wrong for some divisors (30 is one) if a reciprocal is further away. */
 static float about(double exact, uint64_t operand) {
   float f = (float)exact;
   if ((double)f == exact || f != f || isinf(f)) return f;
-  uint64_t h = operand * 0x9e3779b97f4a7c15u >> 62;
-  return h == 0 ? nextafterf(f, INFINITY) : h == 1 ? nextafterf(f, -INFINITY) : f;
+  return operand * 0x9e3779b97f4a7c15u >> 63 ? f : nextafterf(f, (double)f < exact ? INFINITY : -INFINITY);
 }
 /* "V_RCP_F64", "V_RSQ_F64", "V_SQRT_F64": to about 2^-24 of the value. */
 static double roughly(double v) {

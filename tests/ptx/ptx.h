@@ -76,7 +76,7 @@ enum { PTX_LOCAL_BASE = 1024 };         /* address of the first byte of LOCAL in
 typedef struct ptx_kernel {
   char name[96];
   uint32_t threads;                     /* .reqntid */
-  ptx_param param[32];
+  ptx_param param[96];
   uint32_t params, instructions, loops, rows, constants;
   ptx_instruction *instruction;
   ptx_loop *loop;

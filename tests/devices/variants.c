@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: MIT
+ * Variants of attention on devices, and its gradients: sinks, pages, appending, dropout, masks of blocks, K and V in integers, rotary embedding, unequal heads, and several of these at once. Each result is compared with that of the host's plan of
+ * the same descriptor, which has tests of its own, and each launch with the interpreter, bit for bit (shadow.h). Operations of tg/nn.h likewise.
+ * Without arguments on the first device of each driver that can be used, then on the stand-ins; each takes every other case.
+ *   devices_variants [--all] [DEVICE ...]      as devices_operations */
+#define _GNU_SOURCE
+#include <math.h>
+#include <stdlib.h>
+#include "../folder.h"
+#include "../library/kit.h"
+#include "../test.h"
+#include "dsl/value.h"
+#include "trial/placed.h"
+#include "shadow.h"
+#include "stand_in.h"
+#include "tg/attention.h"
+#include "tg/nn.h"
+
+enum { PARTS = 5 };
+typedef struct { tg_context *context; tg_device *device; const char *name; uint64_t state; uint32_t turn; bool all; } run;
+
+static bool has_turn(const run *r, size_t i) { return r->all || i % PARTS == r->turn % PARTS; }
+static const char *why(const run *r) { return tg_error_message(r->context); }
+#define FINE(call)                                                                    \
+  do {                                                                                \
+    tg_status s_ = (call);                                                            \
+    CHECK(s_ == TG_OK, "%s: %s: %s: %s", r->name, #call, tg_status_name(s_), why(r)); \
+  } while (0)
+#define REFUSED(call, text)                                                                                       \
+  do {                                                                                                            \
+    tg_status s_ = (call);                                                                                        \
+    CHECK(s_ == TG_EINVAL && strstr(why(r), text), "%s: %s: %s: %s", r->name, #call, tg_status_name(s_), why(r)); \
+  } while (0)
+
+static uint32_t draw(run *r) { return (uint32_t)((r->state = r->state * 6364136223846793005u + 1442695040888963407u) >> 33); }
+static double unit(run *r) { return (double)(int32_t)(draw(r) << 1) * 0x1p-31; }
+
+/* ---- operands, here and there ---- */
+
+enum { MOST = 24 };
+typedef struct { void *here, *there; size_t bytes; } twin;
+typedef struct { twin of[MOST]; uint32_t n; } twins;
+
+static twin *both(run *r, twins *all, size_t bytes) {
+  twin *t = &all->of[all->n++];
+  *t = (twin){.here = calloc(1, bytes + 1), .bytes = bytes};
+  FINE(tg_device_alloc(r->device, bytes, &t->there));
+  return t;
+}
+
+static twin *numbers(run *r, twins *all, tg_type type, size_t n, double size) {
+  twin *t = both(r, all, n * (size_t)tg_type_bytes(type));
+  for (size_t i = 0; i < n; i++) {
+    double v = tg_is_float(type) ? size * unit(r) : (double)(int8_t)draw(r);
+    tg_number_put(type, t->here, i, tg_is_float(type) ? tg_round_to(type, v) : v);
+  }
+  return t;
+}
+
+static void send(run *r, const twins *all) {
+  for (uint32_t i = 0; i < all->n; i++) FINE(tg_device_copy(r->device, all->of[i].there, all->of[i].here, all->of[i].bytes));
+}
+
+static void drop(run *r, twins *all) {
+  for (uint32_t i = 0; i < all->n; i++) free(all->of[i].here), tg_device_free(r->device, all->of[i].there);
+  all->n = 0;
+}
+
+/* The largest difference of a result, once that of the device is fetched. */
+static double apart(run *r, tg_type type, const twin *t, double *most) {
+  void *got = malloc(t->bytes + 1);
+  double worst = 0;
+  *most = 0;
+  FINE(tg_device_copy(r->device, got, t->there, t->bytes));
+  for (size_t i = 0; i < t->bytes / (size_t)tg_type_bytes(type); i++) {
+    double x = tg_number_get(type, got, i), y = tg_number_get(type, t->here, i);
+    *most = fmax(*most, fabs(y));
+    if (!(x == y)) worst = fmax(worst, isnan(x) || isnan(y) ? INFINITY : fabs(x - y));
+  }
+  free(got);
+  return worst;
+}
+
+/* ---- attention ---- */
+
+typedef struct { const char *name; int64_t batch, queries, keys; tg_attention_desc d; bool lengths, own_v; } variant;
+
+#define SIZES .queries = {1, 64}, .keys = {1, 64}
+static const variant variants[] = {
+  {"sinks", 2, 5, 17, {.heads = 4, .kv_heads = 2, .head = 16, SIZES, .sinks = 1, .lse = 1, .causal = TG_CAUSAL_BOTTOM_RIGHT}, false, false},
+  {"sinks, f16", 1, 17, 33, {.q = TG_F16, .heads = 2, .kv_heads = 1, .head = 32, SIZES, .sinks = 1, .causal = TG_CAUSAL_TOP_LEFT, .window = 9}, false, false},
+  {"unequal heads", 1, 3, 21, {.heads = 2, .kv_heads = 1, .head = 24, .value_head = 8, SIZES}, false, false},
+  {"unequal heads, bf16", 1, 18, 32, {.q = TG_BF16, .heads = 2, .kv_heads = 1, .head = 48, .value_head = 32, SIZES, .causal = TG_CAUSAL_BOTTOM_RIGHT}, false, false},
+  {"heads of latent attention", 1, 1, 19, {.heads = 4, .kv_heads = 1, .head = 192, .value_head = 128, SIZES}, false, true},
+  {"pages of 4", 2, 3, 22, {.heads = 4, .kv_heads = 2, .head = 16, SIZES, .page_size = 4, .causal = TG_CAUSAL_BOTTOM_RIGHT}, true, false},
+  {"pages of 16, f16", 2, 17, 40, {.q = TG_F16, .heads = 2, .kv_heads = 1, .head = 32, SIZES, .page_size = 16, .lse = 1, .causal = TG_CAUSAL_BOTTOM_RIGHT}, false, false},
+  {"append", 2, 2, 14, {.heads = 4, .kv_heads = 2, .head = 16, .value_head = 8, SIZES, .append = 1, .causal = TG_CAUSAL_BOTTOM_RIGHT}, true, false},
+  {"append to pages of 3", 2, 5, 20, {.heads = 2, .kv_heads = 2, .head = 8, SIZES, .append = 1, .page_size = 3, .causal = TG_CAUSAL_BOTTOM_RIGHT}, true, false},
+  {"append, V in K", 1, 2, 9, {.heads = 2, .kv_heads = 1, .head = 24, .value_head = 16, SIZES, .append = 1}, false, true},
+  {"dropout", 2, 9, 25, {.heads = 2, .kv_heads = 1, .head = 16, SIZES, .dropout = 0.25f, .lse = 1}, false, false},
+  {"dropout, f16", 1, 20, 33, {.q = TG_F16, .heads = 2, .kv_heads = 2, .head = 32, SIZES, .dropout = 0.5f, .causal = TG_CAUSAL_TOP_LEFT}, false, false},
+  {"mask of blocks", 2, 30, 37, {.heads = 2, .kv_heads = 1, .head = 16, SIZES, .block_rows = 8, .block_keys = 5, .block_per = TG_PER_HEAD, .lse = 1}, false, false},
+  {"mask of blocks, f16", 2, 30, 48, {.q = TG_F16, .heads = 2, .kv_heads = 1, .head = 32, SIZES, .block_rows = 16, .block_keys = 16, .block_per = TG_PER_BATCH, .causal = TG_CAUSAL_BOTTOM_RIGHT}, false, false},
+  {"K and V of 8 bits", 2, 3, 20, {.heads = 4, .kv_heads = 2, .head = 16, .value_head = 8, SIZES, .kv_bits = 8}, false, false},
+  {"K and V of 8 bits in groups, pages", 2, 7, 20, {.q = TG_F16, .heads = 2, .kv_heads = 2, .head = 32, SIZES, .kv_bits = 8, .kv_group = 8, .kv_scale = TG_F16, .page_size = 8}, false, false},
+  {"K and V of 4 bits in groups", 1, 9, 33, {.heads = 4, .kv_heads = 2, .head = 16, SIZES, .kv_bits = 4, .kv_group = 4, .causal = TG_CAUSAL_BOTTOM_RIGHT}, false, false},
+  {"K and V of 4 bits, pages", 2, 1, 17, {.heads = 2, .kv_heads = 1, .head = 8, SIZES, .kv_bits = 4, .page_size = 2, .sinks = 1}, true, false},
+  {"rotary", 2, 6, 15, {.heads = 2, .kv_heads = 1, .head = 16, SIZES, .rotary = 16, .causal = TG_CAUSAL_BOTTOM_RIGHT}, false, false},
+  {"rotary of neighbours, pages, append", 1, 3, 18, {.heads = 2, .kv_heads = 1, .head = 16, SIZES, .rotary = 8, .rotary_neighbours = 1, .page_size = 4, .append = 1, .causal = TG_CAUSAL_BOTTOM_RIGHT}, false, false},
+  {"rotary, f16, top left", 1, 9, 9, {.q = TG_F16, .heads = 2, .kv_heads = 2, .head = 32, SIZES, .rotary = 32, .causal = TG_CAUSAL_TOP_LEFT}, false, false},
+  {"gradients", 2, 17, 23, {.heads = 4, .kv_heads = 2, .head = 16, .value_head = 8, SIZES, .lse = 1, .causal = TG_CAUSAL_BOTTOM_RIGHT, .backward = 1}, false, false},
+  {"gradients, heads of 64 and 128", 1, 3, 18, {.q = TG_F16, .heads = 2, .kv_heads = 1, .head = 64, .value_head = 128, SIZES, .lse = 1, .backward = 1}, false, false},
+  {"gradients, heads of 128", 1, 3, 18, {.heads = 2, .kv_heads = 1, .head = 128, SIZES, .lse = 1, .causal = TG_CAUSAL_BOTTOM_RIGHT, .backward = 1}, false, false},
+  {"gradients, window", 1, 33, 33, {.heads = 2, .kv_heads = 1, .head = 8, SIZES, .lse = 1, .window = 6, .soft_cap = 2, .backward = 1}, false, false},
+  {"gradients, f16, ALiBi, sinks", 1, 19, 19, {.q = TG_F16, .heads = 2, .kv_heads = 2, .head = 32, SIZES, .lse = 1, .alibi = 1, .sinks = 1, .causal = TG_CAUSAL_TOP_LEFT, .backward = 1}, false, false},
+  {"gradients, dropout", 2, 20, 25, {.heads = 2, .kv_heads = 1, .head = 16, SIZES, .lse = 1, .dropout = 0.25f, .backward = 1}, false, false},
+  {"gradients, blocks", 2, 20, 25, {.heads = 2, .kv_heads = 1, .head = 16, SIZES, .lse = 1, .block_rows = 4, .block_keys = 8, .block_per = TG_PER_HEAD, .backward = 1}, false, false},
+  {"gradients, score_mod, mask_mod", 1, 9, 30, {.heads = 3, .kv_heads = 1, .head = 16, SIZES, .lse = 1, .base2 = 1, .score_mod = "score + sin(score) * f32(h + 1)", .mask_mod = "(q + k) % 3 != 0", .backward = 1}, false, false},
+};
+
+/* What stands for a call, here or there. */
+static const void *at(const twin *t, bool there) { return !t ? NULL : there ? t->there : t->here; }
+
+typedef struct { twin *q, *k, *v, *o, *lse, *slopes, *sinks, *table, *k_new, *v_new, *blocks, *k_scale, *v_scale, *cos, *sin, *d[4]; int32_t lengths[4]; } operands;
+
+static tg_type type_of(const tg_attention_desc *d, bool keys) { return keys && d->kv_bits ? TG_I8 : d->q ? (tg_type)d->q : TG_F32; }
+
+static void make(run *r, const variant *v, twins *all, operands *x) {
+  const tg_attention_desc *d = &v->d;
+  tg_type t = type_of(d, false), kt = type_of(d, true);
+  int64_t value = d->value_head ? d->value_head : d->head, heads = d->heads * v->batch, kv = d->kv_heads, pages = d->page_size ? (v->keys + d->page_size - 1) / d->page_size : 0,
+          keys = d->page_size ? (pages * v->batch + 2) * d->page_size * kv : v->batch * kv * v->keys, half = d->kv_bits == 4 ? 2 : 1, fresh = v->batch * kv * v->queries;
+  x->q = numbers(r, all, t, (size_t)(heads * v->queries * d->head), 1), x->o = numbers(r, all, t, (size_t)(heads * v->queries * value), 1);
+  x->k = numbers(r, all, kt, (size_t)(keys * d->head / half), 1), x->v = v->own_v ? x->k : numbers(r, all, kt, (size_t)(keys * value / half), 1);
+  x->lse = d->lse ? numbers(r, all, TG_F32, (size_t)(heads * v->queries), 1) : NULL;
+  if (d->alibi) x->slopes = numbers(r, all, TG_F32, (size_t)d->heads, 0.2);
+  if (d->sinks && !d->backward) x->sinks = numbers(r, all, TG_F32, (size_t)d->heads, 1);
+  if (d->append) x->k_new = numbers(r, all, kt, (size_t)(fresh * d->head), 1), x->v_new = v->own_v ? NULL : numbers(r, all, kt, (size_t)(fresh * value), 1);
+  int64_t groups = d->kv_group ? d->head / d->kv_group : 1, v_groups = d->kv_group ? value / d->kv_group : 1;
+  tg_type scale = d->kv_scale ? (tg_type)d->kv_scale : TG_F32;
+  if (d->kv_bits) x->k_scale = numbers(r, all, scale, (size_t)(keys * groups), 0.02), x->v_scale = numbers(r, all, scale, (size_t)(keys * v_groups), 0.02);
+  if (d->rotary) x->cos = numbers(r, all, TG_F32, (size_t)(64 * d->rotary / 2), 1), x->sin = numbers(r, all, TG_F32, (size_t)(64 * d->rotary / 2), 1);
+  for (int i = 0; d->backward && i < 4; i++) {
+    const twin *like = i == 0 ? x->o : i == 1 ? x->q : i == 2 ? x->k : x->v;
+    x->d[i] = numbers(r, all, t, like->bytes / (size_t)tg_type_bytes(t), 1);
+  }
+  if (pages) {   /* each sequence has every n-th page, from the last on */
+    x->table = both(r, all, (size_t)(v->batch * pages) * 4);
+    for (int64_t i = 0; i < v->batch * pages; i++) ((int32_t *)x->table->here)[i] = (int32_t)(v->batch * pages + 1 - i);
+  }
+  if (d->block_rows) {
+    int64_t rows = (v->queries + d->block_rows - 1) / d->block_rows, columns = (v->keys + d->block_keys - 1) / d->block_keys;
+    x->blocks = both(r, all, (size_t)((d->block_per & TG_PER_BATCH ? v->batch : 1) * (d->block_per & TG_PER_HEAD ? d->heads : 1) * rows * columns));
+    for (size_t i = 0; i < x->blocks->bytes; i++) ((uint8_t *)x->blocks->here)[i] = draw(r) % 3 != 0;
+  }
+  for (int64_t b = 0; b < v->batch; b++) x->lengths[b] = (int32_t)(v->lengths ? v->keys - b * 3 : v->keys);
+}
+
+static tg_attention_call call_of(const variant *v, const operands *x, bool there) {
+  const tg_attention_desc *d = &v->d;
+  tg_attention_call c = {.batch = v->batch, .queries = v->queries, .keys = v->keys, .q = at(x->q, there), .k = at(x->k, there), .v = at(x->v, there), .o = (void *)(uintptr_t)at(x->o, there), .lse = (float *)(uintptr_t)at(x->lse, there), .slopes = at(x->slopes, there),
+                         .sinks = at(x->sinks, there), .page_table = at(x->table, there), .k_new = at(x->k_new, there), .v_new = at(x->v_new, there), .block_mask = at(x->blocks, there), .k_scale = at(x->k_scale, there), .v_scale = at(x->v_scale, there), .cos = at(x->cos, there), .sin = at(x->sin, there)};
+  c.d_o = at(x->d[0], there), c.d_q = (void *)(uintptr_t)at(x->d[1], there), c.d_k = (void *)(uintptr_t)at(x->d[2], there), c.d_v = (void *)(uintptr_t)at(x->d[3], there);
+  if (d->page_size) c.pages = (v->keys + d->page_size - 1) / d->page_size * v->batch + 2;
+  if (d->dropout > 0) c.seed = 0x123456789abcdef, c.offset = 5;
+  if (d->rotary) c.positions = 64;
+  if (v->lengths) c.key_lengths = x->lengths;
+  if (v->own_v) c.k_strides[2] = c.v_strides[2] = d->head, c.k_strides[1] = c.v_strides[1] = v->keys * d->head, c.k_strides[0] = c.v_strides[0] = d->kv_heads * v->keys * d->head;
+  return c;
+}
+
+/* On the host, with the workspace that it needs. */
+static void here(run *r, const tg_attention_desc *d, tg_attention_call c) {
+  tg_attention *a = NULL;
+  FINE(tg_attention_plan(r->context, d, &a));
+  c.workspace_bytes = tg_attention_workspace(a, &c), c.workspace = malloc(c.workspace_bytes + 1);
+  FINE(tg_attention_run(a, &c));
+  free(c.workspace), tg_attention_free(a);
+}
+
+static void there(run *r, const tg_attention_desc *of, tg_attention_call c) {
+  tg_attention_desc d = *of;
+  tg_attention *a = NULL;
+  d.device = r->device;
+  FINE(tg_attention_plan(r->context, &d, &a));
+  if (a) FINE(tg_attention_run(a, &c));
+  FINE(tg_device_finish(r->device));
+  tg_attention_free(a);
+}
+
+static double allowed(tg_type t) { return t == TG_BF16 ? 4e-2 : t == TG_F16 ? 6e-3 : 3e-5; }
+
+static void one(run *r, const variant *v) {
+  twins all = {.n = 0};
+  operands x = {0};
+  const tg_attention_desc *d = &v->d;
+  tg_type t = type_of(d, false);
+  make(r, v, &all, &x);
+  if (d->backward) {   /* O and LSE, of the forward plan */
+    tg_attention_desc forward = *d;
+    tg_attention_call c = call_of(v, &x, false);
+    forward.backward = 0, c.d_o = NULL, c.d_q = c.d_k = c.d_v = NULL;
+    if (d->sinks) forward.sinks = 0;
+    here(r, &forward, c);
+  }
+  send(r, &all);
+  here(r, d, call_of(v, &x, false));
+  there(r, d, call_of(v, &x, true));
+  const struct { const char *name; const twin *of; tg_type type; } results[] = {{"O", d->backward ? NULL : x.o, t}, {"LSE", d->backward ? NULL : x.lse, TG_F32}, {"K", d->append ? x.k : NULL, t}, {"V", d->append ? x.v : NULL, t},
+                                                                             {"dQ", d->backward ? x.d[1] : NULL, t}, {"dK", d->backward ? x.d[2] : NULL, t}, {"dV", d->backward ? x.d[3] : NULL, t}};
+  for (size_t i = 0; i < TG_COUNT(results); i++) {
+    double most, off;
+    if (!results[i].of) continue;
+    off = apart(r, results[i].type, results[i].of, &most);
+    bool exact = i == 2 || i == 3;
+    CHECK(most > 0 && off <= (exact ? 0 : allowed(t) * (1 + most)), "%s: %s: %s is off by %g, of %g", r->name, v->name, results[i].name, off, most);
+  }
+  drop(r, &all);
+}
+
+static void all_variants(run *r) {
+  bool plain = !strcmp(r->device->driver->name, "opencl");   /* PoCL has no f16 */
+  for (size_t i = 0; i < TG_COUNT(variants); i++)
+    if (has_turn(r, i) && (!plain || !variants[i].d.q) && (!plain || !variants[i].d.kv_scale)) one(r, &variants[i]);
+}
+
+/* ---- who runs ---- */
+
+static void on(const char *name, uint32_t i, bool all) {
+  static uint32_t turns;
+  run whole = {.name = name, .state = 1, .turn = turns++, .all = all}, *r = &whole;
+  CHECK(!tg_context_create(NULL, &r->context) && !tg_device_open(r->context, i, &r->device), "%s: %s", name, why(r));
+  if (r->device) {
+    shadow_begin(r->context, r->device, name);
+    all_variants(r);
+    printf("%s: %ld launches compared with the interpreter\n", name, shadow_end());
+  }
+  tg_context_free(r->context);
+}
+
+static void on_stand_in(const char *target, const char *program, bool all) {
+  uint32_t i;
+  if (!stand_in_begin(target, program, 1, &i)) return;
+  on(target, i, all);
+  stand_in_end();
+}
+
+static void on_each(const char *program, bool all) {
+  static const char *const targets[] = {"sm_80", "sm_90a", "gfx1100", "gfx90a"};
+  tg_device_info about, seen = {.driver = "cpu"};
+  for (uint32_t i = 1; tg_device_describe(i, &about) == TG_OK; i++) {
+    if (about.lacks[0] || !strcmp(about.driver, seen.driver)) continue;
+    seen = about;
+    printf("%s: %s\n", about.driver, about.name);
+    on(about.driver, i, all);
+  }
+  for (size_t t = 0; t < sizeof targets / sizeof *targets; t++) on_stand_in(targets[t], program, all);
+}
+
+int main(int argc, char **argv) {
+  char folder[TEST_PATH] = "tg-variants-XXXXXX";
+  CHECK(test_folder(folder), "a folder");
+  setenv("POCL_CACHE_DIR", folder, 1);
+  bool all = argc > 1 && !strcmp(argv[1], "--all");
+  if (argc < 2 || all) on_each(argv[0], all);
+  for (int k = 1 + all; k < argc; k++) {
+    uint32_t i = 0;
+    if (!strncmp(argv[k], "sm_", 3) || !strncmp(argv[k], "gfx", 3)) {
+      on_stand_in(argv[k], argv[0], true);
+      continue;
+    }
+    CHECK(tg_device_named(argv[k], &i) == TG_OK, "%s: there is no such device", argv[k]);
+    on(argv[k], i, true);
+  }
+  kit_remove(folder);
+  return TEST_END();
+}
