@@ -178,13 +178,32 @@ void tg_gemm_propose_direct(tg_gemm_points *to) {
 
 static const int64_t sides[] = {1, 2, 3, 4, 6, 8, 0};
 
+/* As many columns as there may be. */
+static int64_t most_columns(const tg_gemm_points *to, const tg_gemm_view *v) {
+  const tg_kit_dim columns = v->o.r == 'i' ? to->p->n : to->p->m;
+  return columns.lo == columns.hi ? v->columns : larger(v->columns, tg_gemm_end(to->p, to->t, columns));
+}
+
 /* Blocks of columns: tiles whose part of the thin operand's results stays in a quarter of L2; for threads some tasks
- * each. */
+ * each. Of columns that are open as many as there may be: a block that is wider than a call's columns costs nothing,
+ * while narrow ones go through the large operand in as many passes, a few lines of each of its rows at a time. */
 static int64_t columns_of(const tg_gemm_points *to, const tg_gemm_view *v, int64_t wide) {
   enum { TASKS = 4 };
-  int64_t tiles = up(v->columns, wide), nb = larger(1, (int64_t)(v->l2 / 4 / ((double)(v->rows * wide) * v->c_size)));
+  int64_t tiles = up(most_columns(to, v), wide),
+          nb = larger(1, (int64_t)(v->l2 / 4 / ((double)(v->rows * wide) * v->c_size)));
   if (to->threads > 1) nb = smaller(nb, up(tiles, TASKS * (int64_t)to->threads));
   return nb >= tiles ? listed_above(tg_gemm_stream_nb, tiles) : listed(tg_gemm_stream_nb, nb);
+}
+
+/* Does a tile take whole pairs of lines of the columns' operand, if that lies in rows that no L2 holds? What misses L2
+ * comes in pairs, 128 bytes of an address that 128 divides: the half of a pair that belongs to the next tile is gone
+ * again when that begins, since a tile goes through KC rows first. */
+static bool whole_pairs(const tg_gemm_points *to, const tg_gemm_view *v, int64_t wide) {
+  const tg_kit_dim k = to->p->k;
+  int64_t terms = k.lo == k.hi ? v->terms : larger(v->terms, tg_gemm_end(to->p, to->t, k)),
+          columns = most_columns(to, v);
+  return v->o.column_k || (double)columns * (double)terms * v->column_size <= v->l2 || wide >= columns ||
+         (int64_t)((double)wide * v->column_size) % (2 * (int64_t)v->m->line) == 0;
 }
 
 void tg_gemm_propose_stream(tg_gemm_points *to) {
@@ -192,7 +211,8 @@ void tg_gemm_propose_stream(tg_gemm_points *to) {
   tg_gemm_view v;
   tg_gemm_look(to->p, to->t, to->at, true, &v);
   for (int64_t vl = v.lanes; vl >= narrowest(&v, 2); vl /= 2)
-    for (const int64_t *nu = sides; *nu && (*nu == 1 || *nu * vl < 2 * v.columns); nu++)
+    for (const int64_t *nu = sides; *nu && (*nu == 1 || *nu * vl < 2 * v.columns); nu++) {
+      if (!whole_pairs(to, &v, *nu * vl)) continue;
       for (const int64_t *mr = tg_gemm_mr; *mr && *mr * *nu + *nu + 1 <= (int64_t)to->t->vector_registers; mr++) {
         for (const int64_t *kc = terms; *kc; kc++) {
           tg_kit_choice c = begin(to);
@@ -204,6 +224,7 @@ void tg_gemm_propose_stream(tg_gemm_points *to) {
         }
         if (*mr >= v.rows) break;
       }
+    }
 }
 
 void tg_gemm_propose_dot(tg_gemm_points *to) {
