@@ -4,6 +4,8 @@
  * PoCL compiles with LLVM at its highest level, which takes two thirds of the time and shows what a program leaves undefined: it does so for every fourth program, and
  * for each with --optimised or where programs are named.
  *   devices_opencl [--spirv] [--optimised] [PROGRAM.tg ...]
+ *   devices_opencl --every N                       every Nth program
+ *   devices_opencl [--spirv] --drawn N [SEED]      N kernels of the fuzzer's instead
  * --spirv: through a layer (layer.c) that takes SPIR-V for a driver that does not. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -11,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "../folder.h"
+#include "../fuzz/generate.h"
 #include "../library/kit.h"
 #include "../test.h"
 #include "api/api.h"
@@ -30,7 +33,7 @@ typedef struct {
   const kit_program *program;
   int64_t params[32];
   kit_memory start, want, got;
-  int launched;                /* programs of the corpus */
+  int launched, every;         /* programs of the corpus; every so many is tried */
   bool lacking;                /* the device has not all that the row of targets says */
 } run;
 
@@ -114,7 +117,7 @@ static void corpus(run *r, bool optimised, int argc, char **argv) {
   kit_program *p = kit_programs_of(1, folders, &n);
   CHECK(kit_path_open(&r->path, "opencl"), "a path");
   for (int i = 0; i < n; i++) {
-    bool wanted = argc < 2;
+    bool wanted = argc < 2 && i % r->every == 0;
     for (int k = 1; k < argc; k++) wanted |= !strcmp(argv[k], p[i].path);
     if (!wanted) continue;
     if (optimised || argc > 1 || i % 4 == 0) unsetenv("POCL_EXTRA_BUILD_FLAGS");   /* which PoCL reads at each build */
@@ -129,6 +132,75 @@ static void corpus(run *r, bool optimised, int argc, char **argv) {
   unsetenv("POCL_EXTRA_BUILD_FLAGS");
   kit_path_close(&r->path);
   kit_programs_free(p, n);
+}
+
+/* ---- drawn programs ---- */
+
+/* The text with the first n of the words; false: they are fewer. */
+static bool with_words(const fuzz_program *drawn, int n, char *text, size_t room) {
+  const char *body = strchr(drawn->text, '{') + 1, *w = drawn->opts;
+  for (int i = 0; i < n; i++) {
+    if (!(w = strchr(w, ';'))) return false;
+    w++;
+  }
+  snprintf(text, room, "%.*s %.*s%s", (int)(body - drawn->text), drawn->text, (int)(w - drawn->opts), drawn->opts, body);
+  return true;
+}
+
+/* As many of the words as are legal in their order. What the interpreter does not get through all the same is not
+ * launched. Returns whether it was. */
+static bool one_drawn(run *r, const fuzz_program *drawn, const char *name) {
+  static kit_program p;
+  static char text[sizeof drawn->text + sizeof drawn->opts + 8];
+  enum { WORDS = 64 };
+  tg_kernel *k = NULL;
+  bool interpreted = false, launched = false;
+  int n = 0;
+  snprintf(p.path, sizeof p.path, "%s", name);
+  p.text = text;
+  r->program = &p;
+  while (n < WORDS && with_words(drawn, n + 1, text, sizeof text)) n++;
+  for (; n >= 0 && !interpreted; n--) {
+    with_words(drawn, n, text, sizeof text);
+    tg_job_init(&r->job, NULL);
+    interpreted = tg_protect(&r->job.env, interpret, r);
+    if (!interpreted) tg_job_drop(&r->job);
+  }
+  if (!interpreted) return false;
+  tg_status s = tg_kernel_compile_text(r->context, name, text, &(tg_compile_options){.device = r->device}, &k);
+  bool lacks = s == TG_EINVAL && strstr(tg_error_message(r->context), "this target has no ");
+  CHECK(s == TG_OK || lacks, "%s: %s\n%s", name, tg_error_message(r->context), text);
+  if (s == TG_OK) {
+    int before = test_failed;
+    kit_memory_copy(&r->got, &r->start);
+    s = launch(r, k);
+    CHECK(s == TG_OK, "%s: %s", name, tg_error_message(r->context));
+    if (s == TG_OK) compare(r);
+    if (test_failed > before) printf("%s\n", text);
+    launched = s == TG_OK;
+  }
+  tg_kernel_free(k);
+  tg_job_drop(&r->job);
+  return launched;
+}
+
+static void drawn_programs(run *r, int n, uint64_t seed) {
+  static fuzz_program drawn;
+  int launched = 0;
+  CHECK(kit_path_open(&r->path, "opencl"), "a path");
+  setenv("POCL_EXTRA_BUILD_FLAGS", "-cl-opt-disable", 1);
+  for (int i = 0; i < n; i++) {
+    char name[64];
+    fuzz_source s = {.state = seed + (uint64_t)i};
+    fuzz_generate(&s, &drawn, false);
+    snprintf(name, sizeof name, "drawn, seed %llu", (unsigned long long)seed + (unsigned long long)i);
+    launched += one_drawn(r, &drawn, name);
+  }
+  printf("opencl: %d of %d drawn programs launched\n", launched, n);
+  CHECK(launched * 100 >= n * LEAST_PERCENT, "%d of %d launched", launched, n);
+  kit_memory_free(&r->start), kit_memory_free(&r->want), kit_memory_free(&r->got);
+  unsetenv("POCL_EXTRA_BUILD_FLAGS");
+  kit_path_close(&r->path);
 }
 
 /* ---- what is refused ---- */
@@ -298,6 +370,8 @@ int main(int argc, char **argv) {
     return SKIPPED;
   }
   argc -= spirv, argv += spirv;
+  r.every = 1;
+  if (argc > 2 && !strcmp(argv[1], "--every")) r.every = atoi(argv[2]) > 0 ? atoi(argv[2]) : 1, argc -= 2, argv += 2;
   bool optimised = argc > 1 && !strcmp(argv[1], "--optimised");
   argc -= optimised, argv += optimised;
   setenv("POCL_CACHE_DIR", folder, 1);   /* what an earlier run has compiled shall not count */
@@ -312,7 +386,8 @@ int main(int argc, char **argv) {
   CHECK(tg_context_create(NULL, &r.context) == TG_OK && tg_device_open(r.context, r.number, &r.device) == TG_OK, "%s", tg_error_message(r.context));
   r.lacking = !strstr(r.device->target->features, "fp64") || !strstr(r.device->target->features, "int64_atomics");
   if (argc < 2) misuse(&r), refusals(&r), from_cache(&r), native(&r);
-  corpus(&r, optimised, argc, argv);
+  if (argc > 2 && !strcmp(argv[1], "--drawn")) drawn_programs(&r, atoi(argv[2]), argc > 3 ? strtoull(argv[3], NULL, 10) : 1);
+  else corpus(&r, optimised, argc, argv);
   CHECK(!spirv || programs() >= (unsigned)r.launched, "%u programs came as SPIR-V, %d were launched", programs(), r.launched);
   tg_context_free(r.context);
   kit_remove(folder);

@@ -3,6 +3,7 @@
  * gives the same bits as loops in C; attention against f64. Beside that each launch is compared with the interpreter,
  * bit for bit (shadow.h). Without arguments on the first device of each driver that can be used, then on the stand-ins;
  * each takes every other case, the next device the others.
+ *   devices_operations --drawn N SEED [DEVICE ...]   N drawn products on each device, against loops in C
  *   devices_operations [--all] [DEVICE ...]      --all, or a DEVICE: all cases. A DEVICE is a name of tg's (opencl:0), or
  *                                                a target (sm_80, gfx1100), for the stand-in of its driver */
 #define _GNU_SOURCE
@@ -211,6 +212,34 @@ static void packed_products(run *r) {
   bool plain = !strcmp(r->device->driver->name, "opencl");
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     if (has_turn(r, i) && (!plain || all[i].in != TG_F16)) packed_product(r, &all[i]);
+}
+
+/* N products of drawn sizes, types and orders, plain or packed: sizes around those of tiles, and small ones. */
+static int up_to(run *r, int most) { return (int)((r->seed = r->seed * 1664525u + 1013904223u) >> 8) % most; }
+
+static int64_t size_of(run *r) {
+  static const int edges[] = {1, 4, 8, 16, 32, 48, 64};
+  int64_t at = edges[up_to(r, (int)(sizeof edges / sizeof *edges))] + up_to(r, 5) - 2;
+  return at > 0 ? at : 1 + up_to(r, 70);
+}
+
+static void drawn_products(run *r, int n) {
+  static const struct { const char *name; tg_type in, out; } types[] = {
+      {"f32", TG_F32, TG_F32}, {"bf16", TG_BF16, TG_F32}, {"i8", TG_I8, TG_I32}, {"f16", TG_F16, TG_F32}};
+  int kinds = strcmp(r->device->driver->name, "opencl") ? 4 : 3;   /* PoCL has no f16 */
+  for (int i = 0; i < n; i++) {
+    char name[96];
+    int t = up_to(r, kinds), kind = up_to(r, 4);
+    uint32_t seed = r->seed;
+    int64_t of[3] = {size_of(r), size_of(r), size_of(r)};
+    uint8_t a_major = (uint8_t)up_to(r, 2), b_major = (uint8_t)up_to(r, 2);
+    snprintf(name, sizeof name, "drawn, seed %u: %s, majors %d %d", seed, types[t].name, a_major, b_major);
+    const product open = {of[0], of[1], of[2] < 64 ? of[2] : 64, 1 + up_to(r, 2), b_major, up_to(r, 2), up_to(r, 2)};
+    if (kind == 0) one(r, &open, NULL);
+    else if (kind == 1 && of[0] <= 64)
+      packed_product(r, &(packed){name, types[t].in, types[t].out, of[0], of[1], of[2], up_to(r, 2) ? 0 : 16});
+    else typed_product(r, &(typed){name, types[t].in, types[t].out, of[0], of[1], of[2], a_major, b_major});
+  }
 }
 
 /* Weights of four bits in groups, as they lie in memory, and packed. */
@@ -528,11 +557,15 @@ static void refusals(run *r) {
   tg_device_free(r->device, at);
 }
 
+static int drawn_n;
+static uint32_t drawn_seed = 1;
+
 static void on(const char *name, uint32_t i, bool all) {
   static uint32_t turns;
-  run whole = {.name = name, .seed = 1, .turn = turns++, .all = all}, *r = &whole;
+  run whole = {.name = name, .seed = drawn_seed, .turn = turns++, .all = all}, *r = &whole;
   CHECK(!tg_context_create(NULL, &r->context) && !tg_device_open(r->context, i, &r->device), "%s: %s", name, why(r));
-  if (r->device) {
+  if (r->device && drawn_n) drawn_products(r, drawn_n);
+  else if (r->device) {
     shadow_begin(r->context, r->device, name);
     products(r), typed_products(r), attentions(r), refusals(r);
     packed_products(r);
@@ -566,6 +599,10 @@ int main(int argc, char **argv) {
   char folder[TEST_PATH] = "tg-operations-XXXXXX";
   CHECK(test_folder(folder), "a folder");
   setenv("POCL_CACHE_DIR", folder, 1);
+  if (argc > 3 && !strcmp(argv[1], "--drawn")) {
+    drawn_n = atoi(argv[2]), drawn_seed = (uint32_t)strtoul(argv[3], NULL, 10);
+    argc -= 3, argv[3] = argv[0], argv += 3;
+  }
   bool all = argc > 1 && !strcmp(argv[1], "--all");
   if (argc < 2 || all) on_each(argv[0], all);
   for (int k = 1 + all; k < argc; k++) {
