@@ -21,6 +21,28 @@ static int64_t keys_in_memory(const tg_target *t, const tg_attention_problem *q,
   return (int64_t)fmin(2 * l3 / of_key, most_flops / flops);
 }
 
+/* Of what only some plans have: pages in a table of their own, dense scales and masks of blocks, a row of angles for
+ * each position. */
+static void choose_variants(const tg_attention *a, const tg_attention_problem *q, int64_t queries, int64_t keys,
+                            int64_t first, bool heads, int64_t *value) {
+  int64_t half = q->kv_bits == 4 ? 2 : 1, stands = a->causal == TG_CAUSAL_TOP_LEFT ? 0 : larger(0, keys - queries);
+  value[ATTENTION_LDK] /= half, value[ATTENTION_LDV] /= half;
+  if (q->kv_bits) value[ATTENTION_LDKS] = q->head / q->k_group, value[ATTENTION_LDVS] = q->value_head / q->v_group;
+  if (q->page) {
+    value[ATTENTION_PAGES] = value[ATTENTION_TABLE_N] = (keys + q->page - 1) / q->page;
+    value[ATTENTION_K_PAGE] = q->page * value[ATTENTION_LDK], value[ATTENTION_V_PAGE] = q->page * value[ATTENTION_LDV];
+    value[ATTENTION_KS_PAGE] = q->page * value[ATTENTION_LDKS];
+    value[ATTENTION_VS_PAGE] = q->page * value[ATTENTION_LDVS];
+  }
+  if (q->block_rows) {
+    value[ATTENTION_BLOCKS_M] = (queries + q->block_rows - 1) / q->block_rows;
+    value[ATTENTION_BLOCKS_N] = value[ATTENTION_BLOCKS_Q] = (keys + q->block_keys - 1) / q->block_keys;
+    value[ATTENTION_BLOCKS_K] = 1;
+  }
+  value[ATTENTION_POSITIONS] = larger(queries, keys);
+  value[ATTENTION_TURN_Q] = stands + first, value[ATTENTION_TURN_STEP] = !heads;
+}
+
 /* The values of the parameters of a run over dense operands: some rows in the middle of the queries. */
 static void choose_values(const tg_attention *a, const tg_attention_problem *q, int64_t queries, int64_t keys,
                           int64_t rows, bool heads, int64_t *value) {
@@ -39,6 +61,7 @@ static void choose_values(const tg_attention *a, const tg_attention_problem *q, 
     value[ATTENTION_STEPS + 2 * i] = per & TG_PER_KEY ? keys : 1;
     value[ATTENTION_STEPS + 2 * i + 1] = 1;
   }
+  choose_variants(a, q, queries, keys, first, heads, value);
   int64_t blocks_of_keys = keys / ATTENTION_BLOCK;   /* which are listed is data: a quarter of them as cut */
   value[ATTENTION_CUT_N] = (blocks_of_keys + 3) / 4;
   value[ATTENTION_FULL_N] = blocks_of_keys - value[ATTENTION_CUT_N];
@@ -64,10 +87,11 @@ tg_status tg_attention_space_of(tg_context *c, const tg_attention_desc *d, int64
   tg_status s = tg_attention_lay_out(c, d, &out->plan);
   if (s != TG_OK) return s;
   const tg_attention *a = &out->plan;
-  if (a->problem.page || a->problem.dropout || a->problem.block_rows || a->problem.kv_bits ||
-      a->problem.rotary)
-    return tg_kit_fail(c, TG_EINVAL,
-                       "tg_attention_tune: a plan with page_size, dropout, block_rows, kv_bits or rotary is not tuned");
+  const tg_attention_problem *p = &a->problem;
+  if (p->backward) return tg_kit_fail(c, TG_EINVAL, "tg_attention_tune: a plan with backward is not tuned");
+  if (a->plan.device && (p->page || p->dropout || p->block_rows || p->kv_bits || p->rotary || a->append))
+    return tg_kit_fail(c, TG_EINVAL, "tg_attention_tune: on a device a plan with page_size, append, dropout, "
+                                     "block_rows, kv_bits or rotary is not tuned");
   if (!tg_kit_read_size(a->queries, queries, &queries) || !tg_kit_read_size(a->keys, keys, &keys) || queries < 1 ||
       keys < 1)
     return tg_kit_fail(c, TG_EINVAL, "tg_attention_tune: no plan of this descriptor serves %lld queries of %lld keys",
@@ -125,19 +149,20 @@ tg_status tg_attention_tune_sized(tg_context *c, const tg_attention_desc *desc, 
 
 /* ---- the problem as text: numbers, then texts, each behind its length ---- */
 
-enum { FIELDS = 23, NUMBERS = FIELDS + 3 * TG_ATTENTION_ARGS, TEXTS = 2 + TG_ATTENTION_ARGS };
+enum { FIELDS = 33, NUMBERS = FIELDS + 3 * TG_ATTENTION_ARGS, TEXTS = 2 + TG_ATTENTION_ARGS };
 
 /* Heads, batches and lengths do not change the kernel of a run: two heads of K and V, each of its group, show how they
  * lie. A grid's group and numbers of keys do. */
 static void list_numbers(const tg_attention_desc *d, const tg_attention_problem *q, int64_t *v) {
-  uint32_t scale = 0, cap, n = 0;
+  uint32_t scale = 0, cap, dropout, n = 0;
   if (d->scale) memcpy(&scale, d->scale, sizeof scale);
-  memcpy(&cap, &d->soft_cap, sizeof cap);
+  memcpy(&cap, &d->soft_cap, sizeof cap), memcpy(&dropout, &d->dropout, sizeof dropout);
   const int64_t fields[FIELDS] = {
       d->q,     d->k,    d->v,        d->o,       d->causal,     d->lse,    d->base2,
       d->alibi, d->mask, d->mask_per, d->head,    d->value_head, d->window, d->scale != NULL,
       scale,    cap,     q->rows.lo,  q->rows.hi, q->partial,    d->sinks,  q->grid ? q->group : 0,
-      q->keys.lo, q->keys.hi};
+      q->keys.lo, q->keys.hi, d->page_size, dropout, d->block_rows, d->block_keys, d->block_per,
+      d->kv_bits, d->kv_scale, d->kv_group, d->rotary, d->rotary_neighbours};
   for (; n < FIELDS; n++) v[n] = fields[n];
   for (uint32_t i = 0; i < TG_ATTENTION_ARGS; i++)
     v[n++] = d->arg[i].name != NULL, v[n++] = d->arg[i].type, v[n++] = d->arg[i].per;
@@ -190,12 +215,17 @@ static bool read_about(const char *at, described *d) {
     if (end == at) return false;
     at = end;
   }
-  uint32_t scale = (uint32_t)v[14], cap = (uint32_t)v[15];
+  uint32_t scale = (uint32_t)v[14], cap = (uint32_t)v[15], dropout = (uint32_t)v[24];
   d->desc = (tg_attention_desc){.q = (uint8_t)v[0], .k = (uint8_t)v[1], .v = (uint8_t)v[2], .o = (uint8_t)v[3],
                                 .causal = (uint8_t)v[4], .lse = (uint8_t)v[5], .base2 = (uint8_t)v[6],
                                 .alibi = (uint8_t)v[7], .mask = (uint8_t)v[8], .mask_per = (uint8_t)v[9],
                                 .head = (int32_t)v[10], .value_head = (int32_t)v[11], .window = v[12],
-                                .heads = 2 * (int32_t)larger(1, v[20]), .kv_heads = 2};
+                                .heads = 2 * (int32_t)larger(1, v[20]), .kv_heads = 2, .page_size = v[23],
+                                .block_rows = (int32_t)v[25], .block_keys = (int32_t)v[26],
+                                .block_per = (uint8_t)v[27], .kv_bits = (uint8_t)v[28], .kv_scale = (uint8_t)v[29],
+                                .kv_group = (int32_t)v[30], .rotary = (int32_t)v[31],
+                                .rotary_neighbours = (uint8_t)v[32]};
+  memcpy(&d->desc.dropout, &dropout, sizeof dropout);
   memcpy(&d->scale, &scale, sizeof scale), memcpy(&d->desc.soft_cap, &cap, sizeof cap);
   if (v[13]) d->desc.scale = &d->scale;
   d->rows = (tg_kit_dim){v[16], v[17]}, d->partial = v[18] != 0;
@@ -248,6 +278,8 @@ static tg_status check_calls(tg_context *c, const described *d, const tg_attenti
                            .lie = i % 2 ? TG_ATTENTION_GAPS : TG_ATTENTION_DENSE,
                            .front = i % 4 < 2,
                            .seed = seed + (uint64_t)i};
+    if (!tg_attention_check_applies(&d->desc, x.kind)) x.kind = TG_ATTENTION_RANDOM;
+    if (d->desc.rotary) x.keys = larger(x.keys, x.queries);   /* queries stand at the last keys */
     suit_device(d, plan, &x);
     s = tg_attention_check_one(g, tg_attention_check_plan, &planned, &x, &failure);
   }
@@ -255,6 +287,7 @@ static tg_status check_calls(tg_context *c, const described *d, const tg_attenti
     tg_attention_case x = {.kind = (tg_attention_kind)i, .batch = 1, .queries = most_rows,
                            .keys = larger(least, smaller((d->partial ? ATTENTION_SPLIT : 0) + 64, most_keys)),
                            .seed = seed};
+    if (d->desc.rotary) x.keys = larger(x.keys, x.queries);
     suit_device(d, plan, &x);
     if (tg_attention_check_applies(&d->desc, x.kind))
       s = tg_attention_check_one(g, tg_attention_check_plan, &planned, &x, &failure);

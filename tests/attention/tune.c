@@ -113,6 +113,29 @@ static void of_variants(tg_context *c) {
   CHECK(tuned_of(c, &d, 7, 64) == 0, "a plan with another mask uses it");
 }
 
+/* Pages, integers, rotary embedding, dropout and masks of blocks: few rows and many, and a plan without them uses nothing of it. */
+static void of_fields(tg_context *c, bool all) {
+  static const tg_binding slow_few[] = {{"VL", 4, 4, 1}, {"DL", 4, 4, 1}, {"DU", 2, 2, 1}, {"BQ", 4, 4, 1}, {"KT", 4, 4, 1}};
+  static const struct { const char *name; int64_t queries; tg_attention_desc d; } rows[] = {
+    {"pages of 8 bits", 4, {.head = 16, .heads = 2, .kv_heads = 2, .queries = {4, 0}, .keys = {64, 0}, .page_size = 16, .kv_bits = 8, .kv_group = 8}},
+    {"rotary", 24, {.head = 16, .heads = 2, .queries = {24, 0}, .keys = {64, 0}, .rotary = 8, .causal = TG_CAUSAL_BOTTOM_RIGHT}},
+    {"4 bits", 40, {.head = 16, .value_head = 32, .heads = 2, .queries = {40, 0}, .keys = {64, 0}, .kv_bits = 4, .kv_scale = TG_F16}},
+    {"dropout, pages", 40, {.head = 16, .heads = 2, .queries = {40, 0}, .keys = {128, 0}, .dropout = 0.25f, .page_size = 8}},
+    {"blocks", 40, {.head = 16, .heads = 2, .queries = {40, 0}, .keys = {128, 0}, .block_rows = 16, .block_keys = 32}},
+  };
+  for (size_t i = 0; i < (all ? TG_COUNT(rows) : 1); i++) {
+    tg_attention_desc d = rows[i].d, other = rows[i].d;
+    bool few = rows[i].queries <= 8;
+    tune(c, &d, 0, 0, few ? slow_few : slow_prefill, few ? 5 : 4);
+    CHECK(tuned_of(c, &d, rows[i].queries, d.keys.lo) == 1, "%s: the plan does not use what was tuned", rows[i].name);
+    other.page_size = d.page_size ? 0 : 4, other.kv_group = 0;
+    CHECK(tuned_of(c, &other, rows[i].queries, d.keys.lo) == 0, "%s: a plan with other pages uses it", rows[i].name);
+  }
+  const tg_attention_desc backward = {.head = 16, .queries = {24, 0}, .keys = {64, 0}, .backward = 1};
+  tg_tune_result *r = NULL;
+  CHECK(tg_attention_tune(c, &backward, 0, 0, NULL, &r) == TG_EINVAL && strstr(tg_error_message(c), "backward is not tuned"), "%s", tg_error_message(c));
+}
+
 /* ---- a candidate that the search's own data do not tell ---- */
 
 /* Right, and slower than anything by a sum that is never below 0. */
@@ -177,6 +200,7 @@ int main(int argc, char **argv) {
   tg_context *c = open_context(tuned), *none = open_context(NULL);
   of_many_rows(c, none);
   wrong_at_tails(none, true);
+  of_fields(c, argc > 1 && !strcmp(argv[1], "all"));
   if (argc > 1 && !strcmp(argv[1], "all")) { /* a minute more */
     of_few_rows(c);
     of_variants(c);

@@ -224,6 +224,70 @@ static void all_variants(run *r) {
     if (has_turn(r, i) && (!plain || !variants[i].d.q) && (!plain || !variants[i].d.kv_scale)) one(r, &variants[i]);
 }
 
+/* ---- the operations of tg/nn.h ---- */
+
+/* has: operands, by letters: x, g(ate), y, d(y), X (dx), G (dgate), w(eight), b(ias), W, B (their gradients), m(ean), r(std), l(se), t(arget), L(oss), D (dloss), p(osition, with the tables of angles). results: which of them are. */
+typedef struct { const char *name, *has, *results; tg_nn_desc d; } row_operation;
+enum { NN_ROWS = 7, NN_COLUMNS = 24, NN_POSITIONS = 9 };
+#define NN_SIZES .rows = {1, 64}, .columns = {NN_COLUMNS, 0}
+static const row_operation row_operations[] = {
+  {"softmax", "xy", "y", {.op = TG_NN_SOFTMAX, NN_SIZES}},
+  {"softmax's gradient", "ydX", "X", {.op = TG_NN_SOFTMAX, .backward = 1, NN_SIZES}},
+  {"log softmax", "xy", "y", {.op = TG_NN_LOG_SOFTMAX, NN_SIZES}},
+  {"log softmax's gradient", "ydX", "X", {.op = TG_NN_LOG_SOFTMAX, .backward = 1, NN_SIZES}},
+  {"layernorm", "xywbmr", "ymr", {.op = TG_NN_LAYERNORM, .weight = TG_F32, .bias = TG_F32, .statistics = 1, NN_SIZES}},
+  {"layernorm's gradient", "xdXwWBmr", "XWB", {.op = TG_NN_LAYERNORM, .backward = 1, .weight = TG_F32, .bias = TG_F32, NN_SIZES}},
+  {"rmsnorm", "xywr", "yr", {.op = TG_NN_RMSNORM, .weight = TG_F32, .statistics = 1, NN_SIZES}},
+  {"rmsnorm's gradient", "xdXwWr", "XW", {.op = TG_NN_RMSNORM, .backward = 1, .weight = TG_F32, NN_SIZES}},
+  {"rotary embedding", "xyp", "y", {.op = TG_NN_ROPE, .head = 8, NN_SIZES}},
+  {"rotary embedding's gradient", "dXp", "X", {.op = TG_NN_ROPE, .backward = 1, .head = 8, .rotary = 4, .flags = TG_NN_INTERLEAVED, NN_SIZES}},
+  {"cross-entropy", "xtLl", "Ll", {.op = TG_NN_CROSS_ENTROPY, .statistics = 1, NN_SIZES}},
+  {"cross-entropy's gradient", "xtlDX", "X", {.op = TG_NN_CROSS_ENTROPY, .backward = 1, NN_SIZES}},
+  {"gelu", "xy", "y", {.op = TG_NN_ACTIVATION, .activation = TG_NN_GELU, NN_SIZES}},
+  {"silu's gradient", "xdX", "X", {.op = TG_NN_ACTIVATION, .activation = TG_NN_SILU, .backward = 1, NN_SIZES}},
+  {"a gate", "xgy", "y", {.op = TG_NN_GATE, .activation = TG_NN_GELU_TANH, NN_SIZES}},
+  {"a gate's gradient", "xgdXG", "XG", {.op = TG_NN_GATE, .activation = TG_NN_SIGMOID, .backward = 1, NN_SIZES}},
+};
+
+static void one_of_rows(run *r, const row_operation *v) {
+  static const char matrices[] = "xgydXG", vectors[] = "wbWB", statistics[] = "mrlLD";
+  twins all = {.n = 0};
+  twin *of[128] = {NULL};
+  for (const char *c = v->has; *c; c++) {
+    size_t n = strchr(matrices, *c) ? NN_ROWS * NN_COLUMNS : strchr(vectors, *c) ? NN_COLUMNS : strchr(statistics, *c) ? NN_ROWS : 0;
+    if (n) of[(int)*c] = numbers(r, &all, TG_F32, n, 1);
+    else of[(int)*c] = both(r, &all, NN_ROWS * sizeof(int32_t));
+    for (int i = 0; !n && i < NN_ROWS; i++) ((int32_t *)of[(int)*c]->here)[i] = (int32_t)(draw(r) % (*c == 'p' ? NN_POSITIONS : NN_COLUMNS));
+  }
+  int pairs = v->d.rotary ? v->d.rotary / 2 : v->d.head / 2;
+  twin *cosine = strchr(v->has, 'p') ? numbers(r, &all, TG_F32, (size_t)(NN_POSITIONS * pairs), 1) : NULL, *sine = cosine ? numbers(r, &all, TG_F32, (size_t)(NN_POSITIONS * pairs), 1) : NULL;
+  send(r, &all);
+  for (int there = 0; there < 2; there++) {
+    tg_nn_desc d = v->d;
+    tg_nn *nn = NULL;
+#define AT(letter) (void *)(uintptr_t)at(of[letter], there)
+    tg_nn_call c = {.rows = NN_ROWS, .x = AT('x'), .gate = AT('g'), .y = AT('y'), .dy = AT('d'), .dx = AT('X'), .dgate = AT('G'), .weight = AT('w'), .bias = AT('b'), .dweight = AT('W'), .dbias = AT('B'), .mean = AT('m'), .rstd = AT('r'), .lse = AT('l'), .target = AT('t'), .loss = AT('L'), .dloss = AT('D'),
+                    .position = AT('p'), .cosine = at(cosine, there), .sine = at(sine, there), .positions = cosine ? NN_POSITIONS : 0};
+#undef AT
+    if (there) d.device = r->device;
+    FINE(tg_nn_plan(r->context, &d, &nn));
+    c.workspace_bytes = there ? 0 : tg_nn_workspace(nn, &c), c.workspace = there ? NULL : malloc(c.workspace_bytes + 1);
+    FINE(tg_nn_run(nn, &c));
+    if (there) FINE(tg_device_finish(r->device));
+    free(c.workspace), tg_nn_free(nn);
+  }
+  for (const char *c = v->results; *c; c++) {
+    double most, off = apart(r, TG_F32, of[(int)*c], &most);
+    CHECK(most > 0 && off <= 1e-5 * (1 + most), "%s: %s: result %c is off by %g, of %g", r->name, v->name, *c, off, most);
+  }
+  drop(r, &all);
+}
+
+static void all_row_operations(run *r) {
+  for (size_t i = 0; i < TG_COUNT(row_operations); i++)
+    if (has_turn(r, i)) one_of_rows(r, &row_operations[i]);
+}
+
 /* ---- who runs ---- */
 
 static void on(const char *name, uint32_t i, bool all) {
@@ -232,7 +296,7 @@ static void on(const char *name, uint32_t i, bool all) {
   CHECK(!tg_context_create(NULL, &r->context) && !tg_device_open(r->context, i, &r->device), "%s: %s", name, why(r));
   if (r->device) {
     shadow_begin(r->context, r->device, name);
-    all_variants(r);
+    all_variants(r), all_row_operations(r);
     printf("%s: %ld launches compared with the interpreter\n", name, shadow_end());
   }
   tg_context_free(r->context);
