@@ -134,6 +134,7 @@ void tg_emit_value_statement(tg_emitter *, const tg_uop *u);
 uint32_t tg_emit_gated(tg_emitter *, const tg_uop *const *list, uint32_t n);
 /* emit_products.c: products that are rounded to f16 keep the sign of zero on AMD */
 void tg_emit_products(tg_emitter *, LLVMValueRef fn);
+void tg_emit_unpack(tg_emitter *, LLVMValueRef fn);   /* weights of a few bits: emit_unpack.c */
 /* begins the body of a function whose arguments are set */
 void tg_emit_begin(tg_emitter *, LLVMValueRef fn, const char *name);
 void tg_emit_attribute(tg_emitter *, LLVMValueRef fn, const char *name, const char *value);

@@ -10,29 +10,11 @@
 enum { LINE = 1024 };
 
 typedef struct {
-  kit_path path;
-  tg_job job;
-  char *text;
+  kit_code code;
   tg_binding size[CLAIM_SIZES];
-  uint32_t sizes;
-  int64_t params[32];
-  kit_memory memory;
-  tg_object object;
-  tg_code_info info;
   amd_count sum;
   uint64_t groups, phases;
-  const char *where;
 } run;
-
-static void compile(void *user) {
-  run *r = user;
-  tg_job *j = &r->job;
-  tg_parse_kernel(j, r->where, r->text, r->sizes, r->size);
-  kit_params(j, 0, r->params);
-  if (!kit_memory_make(j, r->params, &r->memory)) tg_fail(&j->env, TG_ELIMIT, "over %d buffers", KIT_BUFFERS);
-  kit_lower(&r->path, j, false, NULL, NULL);
-  r->object = tg_jit_compile(r->path.jit, j, j->sink, &r->info, NULL, NULL);
-}
 
 static void add(void *user, const amd_dispatch *d) {
   run *r = user;
@@ -57,29 +39,28 @@ static bool figure(const void *user, const char *name, double *v) {
              {"groups", r->groups},         {"phases", r->phases}};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     if (!strcmp(name, all[i].name)) return *v = (double)all[i].v, true;
-  for (uint32_t b = 0; !strncmp(name, "elements ", 9) && b < r->memory.n; b++)
-    if (!strcmp(name + 9, r->memory.name[b]))
-      return *v = (double)(r->memory.bytes[b] / (size_t)tg_type_bytes(r->memory.type[b])), true;
+  for (uint32_t b = 0; !strncmp(name, "elements ", 9) && b < r->code.memory.n; b++)
+    if (!strcmp(name + 9, r->code.memory.name[b]))
+      return *v = (double)(r->code.memory.bytes[b] / (size_t)tg_type_bytes(r->code.memory.type[b])), true;
   return false;
 }
 
 static bool launch(run *r) {
   char message[AMD_MESSAGE];
-  tg_job_init(&r->job, NULL);
   r->sum = (amd_count){.instructions = 0};
   r->groups = r->phases = 0;
-  bool ok = tg_protect(&r->job.env, compile, r);
-  CHECK(ok, "%s: %s", r->where, r->job.env.message);
-  amd_program p = {.job = &r->job,
-                   .processor = r->path.target.name,
-                   .object = &r->object,
-                   .info = &r->info,
-                   .params = r->params,
+  bool ok = kit_compile(&r->code, NULL, NULL);
+  CHECK(ok, "%s: %s", r->code.where, r->code.job.env.message);
+  amd_program p = {.job = &r->code.job,
+                   .processor = r->code.path.target.name,
+                   .object = &r->code.object,
+                   .info = &r->code.info,
+                   .params = r->code.params,
                    .seed = 1,
                    .seen = add,
                    .user = r};
-  bool ran = ok && amd_program_run(&p, &r->memory, message);
-  CHECK(ran || !ok, "%s: %s", r->where, message);
+  bool ran = ok && amd_program_run(&p, &r->code.memory, message);
+  CHECK(ran || !ok, "%s: %s", r->code.where, message);
   return ran;
 }
 
@@ -97,9 +78,9 @@ static void one_line(run *r, char *line, bool report) {
   size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
   if (f) fclose(f);
   text[n] = 0;
-  r->text = text, r->where = path;
-  r->sizes = claims_sizes(sizes ? sizes : "", r->size);
-  bool open = kit_path_open(&r->path, line);
+  r->code.text = text, r->code.where = path;
+  r->code.size = r->size, r->code.sizes = claims_sizes(sizes ? sizes : "", r->size);
+  bool open = kit_path_open(&r->code.path, line);
   CHECK(open, "no path for %s", line);
   if (!open) return;
   if (launch(r)) {
@@ -107,8 +88,8 @@ static void one_line(run *r, char *line, bool report) {
     snprintf(where, sizeof where, "%.900s for %.60s", path, line);
     claims_check(where, claims, report, figure, r);
   }
-  tg_job_drop(&r->job);
-  kit_path_close(&r->path);
+  tg_job_drop(&r->code.job);
+  kit_path_close(&r->code.path);
 }
 
 int main(int argc, char **argv) {
@@ -123,6 +104,6 @@ int main(int argc, char **argv) {
     if (*line && *line != '#') one_line(&r, line, report);
   }
   if (f) fclose(f);
-  kit_memory_free(&r.memory);
+  kit_memory_free(&r.code.memory);
   return TEST_END();
 }

@@ -25,14 +25,9 @@ typedef struct {
 } mutant;
 
 typedef struct {
-  kit_path path;
+  kit_code code;
   amd_family family;
-  tg_job job;
-  const char *text, *where;
-  int64_t params[32];
-  kit_memory start, want, got;
-  tg_object object;
-  tg_code_info info;
+  kit_memory want, got;
   mutant *list;
   const mutant *now;
   uint32_t n, room;
@@ -158,17 +153,17 @@ static void change(void *user, amd_object *o) {
 }
 
 static bool computes(run *r, uint64_t limit, char *message) {
-  amd_program p = {.job = &r->job,
-                   .processor = r->path.target.name,
-                   .object = &r->object,
-                   .info = &r->info,
-                   .params = r->params,
+  amd_program p = {.job = &r->code.job,
+                   .processor = r->code.path.target.name,
+                   .object = &r->code.object,
+                   .info = &r->code.info,
+                   .params = r->code.params,
                    .seed = 7,
                    .limit = limit,
                    .seen = limit ? NULL : count_steps,
                    .changed = change,
                    .user = r};
-  kit_memory_copy(&r->got, &r->start);
+  kit_memory_copy(&r->got, &r->code.memory);
   return amd_program_run(&p, &r->got, message);
 }
 
@@ -183,19 +178,9 @@ static bool noticed(run *r, const mutant *m, bool verbose) {
   r->now = m;
   bool ok = computes(r, 20 * r->steps, message) && same(r);
   if (verbose || ok)
-    printf("%s +%llx %s, %s: %s\n", r->where, (unsigned long long)m->at[0], m->name, kind_name[m->kind],
+    printf("%s +%llx %s, %s: %s\n", r->code.where, (unsigned long long)m->at[0], m->name, kind_name[m->kind],
            ok ? "NOT NOTICED" : message);
   return !ok;
-}
-
-static void compile(void *user) {
-  run *r = user;
-  tg_job *j = &r->job;
-  tg_parse_kernel(j, r->where, r->text, 0, NULL);
-  kit_params(j, 0, r->params);
-  kit_memory_make(j, r->params, &r->start);
-  kit_lower(&r->path, j, false, NULL, NULL);
-  r->object = tg_jit_compile(r->path.jit, j, j->sink, &r->info, NULL, NULL);
 }
 
 static void one(run *r, const char *where, uint32_t number, uint32_t seed, bool verbose) {
@@ -205,10 +190,9 @@ static void one(run *r, const char *where, uint32_t number, uint32_t seed, bool 
   FILE *f = fopen(where, "rb");
   text[f ? fread(text, 1, sizeof text - 1, f) : 0] = 0;
   if (f) fclose(f);
-  r->text = text, r->where = where, r->now = NULL, r->steps = 0;
-  tg_job_init(&r->job, NULL);
-  bool right = tg_protect(&r->job.env, compile, r);
-  CHECK(right, "%s: %s", where, r->job.env.message);
+  r->code.text = text, r->code.where = where, r->now = NULL, r->steps = 0;
+  bool right = kit_compile(&r->code, NULL, NULL);
+  CHECK(right, "%s: %s", where, r->code.job.env.message);
   right = right && computes(r, 0, message);
   CHECK(right, "%s: %s", where, message);
   kit_memory_copy(&r->want, &r->got);
@@ -220,12 +204,12 @@ static void one(run *r, const char *where, uint32_t number, uint32_t seed, bool 
   }
   for (uint32_t k = 0; k < KINDS; k++)
     if (tried[k])
-      printf("%s for %s: %s: %u of %u noticed\n", where, r->path.target.name, kind_name[k], tried[k] - missed[k],
+      printf("%s for %s: %s: %u of %u noticed\n", where, r->code.path.target.name, kind_name[k], tried[k] - missed[k],
              tried[k]);
-  printf("%s for %s: %u of %u noticed, of %u that there are\n", where, r->path.target.name, found, all, r->n);
-  CHECK(all && found * 100 >= all * LEAST_PERCENT, "%s for %s: %u of %u noticed", where, r->path.target.name, found,
+  printf("%s for %s: %u of %u noticed, of %u that there are\n", where, r->code.path.target.name, found, all, r->n);
+  CHECK(all && found * 100 >= all * LEAST_PERCENT, "%s for %s: %u of %u noticed", where, r->code.path.target.name, found,
         all);
-  tg_job_drop(&r->job);
+  tg_job_drop(&r->code.job);
 }
 
 int main(int argc, char **argv) {
@@ -247,14 +231,14 @@ int main(int argc, char **argv) {
       verbose |= !strcmp(argv[at], "--verbose");
   for (size_t t = 0; t < sizeof targets / sizeof *targets; t++) {
     if (target && strcmp(target, targets[t])) continue;
-    bool open = kit_path_open(&r.path, targets[t]) && amd_family_of(targets[t], &r.family);
+    bool open = kit_path_open(&r.code.path, targets[t]) && amd_family_of(targets[t], &r.family);
     CHECK(open, "no path for %s", targets[t]);
     if (!open) continue;
     for (int k = at; k < argc; k++) one(&r, argv[k], number, seed, verbose);
     for (size_t k = 0; at == argc && k < sizeof files / sizeof *files; k++) one(&r, files[k], number, seed, verbose);
-    kit_path_close(&r.path);
+    kit_path_close(&r.code.path);
   }
   free(r.list);
-  kit_memory_free(&r.start), kit_memory_free(&r.want), kit_memory_free(&r.got);
+  kit_memory_free(&r.code.memory), kit_memory_free(&r.want), kit_memory_free(&r.got);
   return TEST_END();
 }

@@ -385,3 +385,26 @@ bool kit_same(const tg_job *j, tg_type type, size_t bytes, const void *got, cons
   }
   return true;
 }
+
+typedef struct {
+  kit_code *code;
+  tg_stage_fn *seen;
+  void *user;
+} compiling;
+
+static void compile(void *user) {
+  const compiling *k = user;
+  kit_code *c = k->code;
+  tg_job *j = &c->job;
+  tg_parse_kernel(j, c->where, c->text, c->sizes, c->size);
+  kit_params(j, 0, c->params);
+  if (!kit_memory_make(j, c->params, &c->memory)) tg_fail(&j->env, TG_ELIMIT, "over %d buffers", KIT_BUFFERS);
+  kit_lower(&c->path, j, false, k->seen, k->user);
+  c->object = tg_jit_compile(c->path.jit, j, j->sink, &c->info, NULL, NULL);
+}
+
+bool kit_compile(kit_code *c, tg_stage_fn *seen, void *user) {
+  compiling k = {c, seen, user};
+  tg_job_init(&c->job, NULL);
+  return tg_protect(&c->job.env, compile, &k);
+}

@@ -37,6 +37,20 @@ typedef struct {
 /* A small value that each parameter may have: the round-th. */
 void kit_params(const tg_job *j, int round, int64_t *params);
 bool kit_memory_make(tg_job *j, const int64_t *params, kit_memory *m);   /* small integers, within the promised ranges of indices */
+/* A program on such a way, its memory, and what it is compiled to. */
+typedef struct {
+  kit_path path;
+  tg_job job;
+  const char *where, *text;
+  const tg_binding *size;         /* of its sizes; NULL: as the text has them */
+  uint32_t sizes;
+  int64_t params[32];
+  kit_memory memory;
+  tg_object object;
+  tg_code_info info;
+} kit_code;
+/* From path, where, text and sizes to the rest. False: job.env.message says why. The job is to be dropped either way. */
+bool kit_compile(kit_code *c, tg_stage_fn *seen, void *user);
 /* The same for the buffers of a scheduled program: operands that it takes packed are what the interpreter makes of their packing programs. Inside tg_protect. */
 void kit_memory_pack(tg_job *j, const tg_uop *sink, const int64_t *params, kit_memory *m);
 void kit_memory_copy(kit_memory *to, const kit_memory *from);

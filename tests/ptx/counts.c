@@ -10,30 +10,12 @@
 enum { LINE = 1024 };
 
 typedef struct {
-  kit_path path;
-  tg_job job;
-  char *text;
+  kit_code code;
   tg_binding size[CLAIM_SIZES];
-  uint32_t sizes;
-  int64_t params[32];
-  kit_memory memory;
-  tg_object object;
-  tg_code_info info;
   ptx_summary sum;
   uint64_t groups;
   ptx_traffic traffic[PTX_BUFFERS];
-  const char *where;
 } run;
-
-static void compile(void *user) {
-  run *r = user;
-  tg_job *j = &r->job;
-  tg_parse_kernel(j, r->where, r->text, r->sizes, r->size);
-  kit_params(j, 0, r->params);
-  if (!kit_memory_make(j, r->params, &r->memory)) tg_fail(&j->env, TG_ELIMIT, "over %d buffers", KIT_BUFFERS);
-  kit_lower(&r->path, j, false, NULL, NULL);
-  r->object = tg_jit_compile(r->path.jit, j, j->sink, &r->info, NULL, NULL);
-}
 
 static void add(void *user, const ptx_launch *l) {
   run *r = user;
@@ -43,7 +25,7 @@ static void add(void *user, const ptx_launch *l) {
   r->sum.all.warps += s.all.warps, r->sum.matrix += s.matrix;
   r->sum.all.wavefronts += s.all.wavefronts, r->sum.all.wavefronts_fewest += s.all.wavefronts_fewest;
   r->sum.all.sectors += s.all.sectors, r->sum.all.sectors_fewest += s.all.sectors_fewest;
-  for (uint32_t b = 0; b < r->memory.n; b++) {
+  for (uint32_t b = 0; b < r->code.memory.n; b++) {
     ptx_traffic *to = &r->traffic[b];
     const ptx_traffic *t = &l->traffic[b];
     to->sectors_read += t->sectors_read, to->sectors_written += t->sectors_written;
@@ -54,15 +36,14 @@ static void add(void *user, const ptx_launch *l) {
 
 static bool launch(run *r) {
   char message[PTX_MESSAGE];
-  tg_job_init(&r->job, NULL);
   r->sum = (ptx_summary){.matrix = 0};
   r->groups = 0;
   memset(r->traffic, 0, sizeof r->traffic);
-  bool ok = tg_protect(&r->job.env, compile, r);
-  CHECK(ok, "%s: %s", r->where, r->job.env.message);
-  ptx_program p = {.job = &r->job, .object = &r->object, .info = &r->info, .params = r->params, .seed = 1, .seen = add, .user = r};
-  bool ran = ok && ptx_program_run(&p, &r->memory, message);
-  CHECK(ran || !ok, "%s: %s", r->where, message);
+  bool ok = kit_compile(&r->code, NULL, NULL);
+  CHECK(ok, "%s: %s", r->code.where, r->code.job.env.message);
+  ptx_program p = {.job = &r->code.job, .object = &r->code.object, .info = &r->code.info, .params = r->code.params, .seed = 1, .seen = add, .user = r};
+  bool ran = ok && ptx_program_run(&p, &r->code.memory, message);
+  CHECK(ran || !ok, "%s: %s", r->code.where, message);
   return ran;
 }
 
@@ -71,8 +52,8 @@ static bool launch(run *r) {
 /* "read x": the buffer's number; -1: the name does not begin so. */
 static int buffer_behind(const run *r, const char *name, const char *what) {
   size_t n = strlen(what);
-  for (uint32_t b = 0; !strncmp(name, what, n) && b < r->memory.n; b++)
-    if (!strcmp(name + n, r->memory.name[b])) return (int)b;
+  for (uint32_t b = 0; !strncmp(name, what, n) && b < r->code.memory.n; b++)
+    if (!strcmp(name + n, r->code.memory.name[b])) return (int)b;
   return -1;
 }
 
@@ -88,7 +69,7 @@ static bool figure(const void *user, const char *name, double *v) {
   else if ((b = buffer_behind(r, name, "different read ")) >= 0) *v = (double)r->traffic[b].distinct_read;
   else if ((b = buffer_behind(r, name, "written ")) >= 0) *v = (double)r->traffic[b].sectors_written;
   else if ((b = buffer_behind(r, name, "different written ")) >= 0) *v = (double)r->traffic[b].distinct_written;
-  else if ((b = buffer_behind(r, name, "elements ")) >= 0) *v = (double)(r->memory.bytes[b] / (size_t)tg_type_bytes(r->memory.type[b]));
+  else if ((b = buffer_behind(r, name, "elements ")) >= 0) *v = (double)(r->code.memory.bytes[b] / (size_t)tg_type_bytes(r->code.memory.type[b]));
   return b >= 0;
 }
 
@@ -103,10 +84,10 @@ static void one_line(run *r, char *line, bool report) {
   size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
   if (f) fclose(f);
   text[n] = 0;
-  r->text = text, r->where = line;
-  r->sizes = claims_sizes(sizes && sizes < claims ? sizes : "", r->size);
-  if (launch(r)) claims_check(r->where, claims, report, figure, r);
-  tg_job_drop(&r->job);
+  r->code.text = text, r->code.where = line;
+  r->code.size = r->size, r->code.sizes = claims_sizes(sizes && sizes < claims ? sizes : "", r->size);
+  if (launch(r)) claims_check(r->code.where, claims, report, figure, r);
+  tg_job_drop(&r->code.job);
 }
 
 int main(int argc, char **argv) {
@@ -115,13 +96,13 @@ int main(int argc, char **argv) {
   bool report = argc > 1 && !strcmp(argv[1], "--report");
   const char *file = argc > 1 + report ? argv[1 + report] : "tests/ptx/counts.txt";
   FILE *f = fopen(file, "r");
-  CHECK(f && kit_path_open(&r.path, "sm_80"), "%s, or no path", file);
+  CHECK(f && kit_path_open(&r.code.path, "sm_80"), "%s, or no path", file);
   while (f && fgets(line, sizeof line, f)) {
     line[strcspn(line, "\n")] = 0;
     if (*line && *line != '#') one_line(&r, line, report);
   }
   if (f) fclose(f);
-  kit_memory_free(&r.memory);
-  kit_path_close(&r.path);
+  kit_memory_free(&r.code.memory);
+  kit_path_close(&r.code.path);
   return TEST_END();
 }

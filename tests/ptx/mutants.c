@@ -20,13 +20,9 @@ static const char *const kind_name[KINDS] = {"barrier left out", "wait for one g
 typedef struct { kind kind; uint32_t at, n, line; char with[160]; } mutant;
 
 typedef struct {
-  kit_path path;
-  tg_job job;
+  kit_code code;
   const kit_program *program;
-  int64_t params[32];
-  kit_memory start, want, got;
-  tg_object object;
-  tg_code_info info;
+  kit_memory want, got;
   mutant *list;
   uint32_t n, room;
   uint64_t steps;
@@ -139,8 +135,8 @@ static void find_faults(run *r, const char *text) {
 static void count_steps(void *user, const ptx_launch *l) { ((run *)user)->steps += ptx_summarise(l, 0).all.warps; }
 
 static bool computes(run *r, const char *text, uint64_t limit, char *message) {
-  ptx_program p = {.job = &r->job, .object = &r->object, .text = text, .info = &r->info, .params = r->params, .seed = 7, .limit = limit, .seen = count_steps, .user = r};
-  kit_memory_copy(&r->got, &r->start);
+  ptx_program p = {.job = &r->code.job, .object = &r->code.object, .text = text, .info = &r->code.info, .params = r->code.params, .seed = 7, .limit = limit, .seen = count_steps, .user = r};
+  kit_memory_copy(&r->got, &r->code.memory);
   return ptx_program_run(&p, &r->got, message);
 }
 
@@ -164,28 +160,18 @@ static bool noticed(run *r, const char *text, const mutant *m, bool verbose) {
 
 static void seen(void *user, const char *pass, const tg_uop *sink) {
   run *r = user;
-  if (!strcmp(pass, "schedule") && r->job.packings.n) kit_memory_pack(&r->job, sink, r->params, &r->start);
-}
-
-static void compile(void *user) {
-  run *r = user;
-  tg_job *j = &r->job;
-  tg_parse_kernel(j, r->program->path, r->program->text, 0, NULL);
-  kit_params(j, 0, r->params);
-  kit_memory_make(j, r->params, &r->start);
-  kit_lower(&r->path, j, false, seen, r);
-  r->object = tg_jit_compile(r->path.jit, j, j->sink, &r->info, NULL, NULL);
+  if (!strcmp(pass, "schedule") && r->code.job.packings.n) kit_memory_pack(&r->code.job, sink, r->code.params, &r->code.memory);
 }
 
 static void one(run *r, const kit_program *p, uint32_t number, uint32_t seed, bool verbose) {
   char message[PTX_MESSAGE];
   uint32_t tried[KINDS] = {0}, missed[KINDS] = {0}, all = 0, found = 0;
   r->program = p;
-  tg_job_init(&r->job, NULL);
-  CHECK(tg_protect(&r->job.env, compile, r), "%s: %s", p->path, r->job.env.message);
-  const char *text = r->object.data;
+  r->code.where = p->path, r->code.text = p->text;
+  CHECK(kit_compile(&r->code, seen, r), "%s: %s", p->path, r->code.job.env.message);
+  const char *text = r->code.object.data;
   if (text && !strstr(text, "mma.sync")) {
-    tg_job_drop(&r->job);
+    tg_job_drop(&r->code.job);
     return;
   }
   r->steps = 0;
@@ -203,7 +189,7 @@ static void one(run *r, const kit_program *p, uint32_t number, uint32_t seed, bo
     if (tried[k]) printf("%s: %s: %u of %u noticed\n", p->path, kind_name[k], tried[k] - missed[k], tried[k]);
   printf("%s: %u of %u noticed, of %u that there are\n", p->path, found, all, r->n);
   CHECK(all && found * 100 >= all * LEAST_PERCENT, "%s: %u of %u noticed", p->path, found, all);
-  tg_job_drop(&r->job);
+  tg_job_drop(&r->code.job);
 }
 
 int main(int argc, char **argv) {
@@ -217,15 +203,15 @@ int main(int argc, char **argv) {
     else if (!strcmp(argv[at], "--seed") && at + 1 < argc) seed = (uint32_t)atoi(argv[++at]);
     else verbose |= !strcmp(argv[at], "--verbose");
   kit_program *p = kit_programs_of(1, folders, &n);
-  CHECK(kit_path_open(&r.path, "sm_80"), "a path");
+  CHECK(kit_path_open(&r.code.path, "sm_80"), "a path");
   for (int i = 0; i < n; i++) {
     bool wanted = at == argc;
     for (int k = at; k < argc; k++) wanted |= !strcmp(argv[k], p[i].path);
     if (wanted) one(&r, &p[i], number, seed, verbose);
   }
   free(r.list);
-  kit_memory_free(&r.start), kit_memory_free(&r.want), kit_memory_free(&r.got);
-  kit_path_close(&r.path);
+  kit_memory_free(&r.code.memory), kit_memory_free(&r.want), kit_memory_free(&r.got);
+  kit_path_close(&r.code.path);
   kit_programs_free(p, n);
   return TEST_END();
 }
