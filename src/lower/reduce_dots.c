@@ -18,7 +18,7 @@
 #include "lower/sweep.h"
 #include "target/matrix.h"
 
-enum { RANGES = 8, PARTS = 2, MOST_SHARED = 8 /* terms of a byte */ };
+enum { RANGES = 8, PARTS = 2, MOST_SHARED = 8 /* terms of a byte */, MOST_GATES = 8 };
 
 typedef struct {
   tg_job *j;
@@ -53,7 +53,7 @@ static bool lies_along(tg_job *j, factor *f, const tg_uop *range) {
     if (load->op != TG_OP_LOAD || !tg_uses(j, load, range)) continue;
     uint32_t rank = tg_access_rank(load), share = 1;
     tg_linear t;
-    if (!rank || tg_gate(load)) return false;
+    if (!rank) return false;
     for (uint32_t d = 0; d + 1 < rank; d++)
       if (tg_uses(j, load->src[1 + d], range)) return false;
     tg_linear_of(j, load->src[rank], &t);
@@ -69,6 +69,39 @@ static bool lies_along(tg_job *j, factor *f, const tg_uop *range) {
     f->share = share;
   }
   return loads > 0;
+}
+
+/* Is each gate of the factor's loads the same for `terms` neighbours along the range, which begin at a multiple? */
+static bool gates_whole(tg_job *j, const factor *f, const tg_uop *range, uint32_t terms) {
+  uint32_t n;
+  const tg_uop **order = tg_toposort(j, f->bytes, &n);
+  for (uint32_t i = 0; i < n; i++) {
+    const tg_uop *gate = order[i]->op == TG_OP_LOAD ? tg_gate(order[i]) : NULL;
+    tg_linear t;
+    if (!gate || !tg_uses(j, gate, range)) continue;
+    if (gate->op != TG_OP_LT || gate->src[1]->op != TG_OP_CONST || gate->src[1]->arg % terms) return false;
+    tg_linear_of(j, gate->src[0], &t);
+    if (t.constant % terms) return false;
+    for (uint32_t k = 0; k < t.n; k++)
+      if (t.atom[k] == range ? t.coefficient[k] != 1
+                             : t.coefficient[k] % terms || tg_uses(j, t.atom[k], range)) return false;
+  }
+  return true;
+}
+
+/* The factor's bytes with gates as the first of the neighbours has them. */
+static const tg_uop *gated_at(tg_job *j, const tg_uop *bytes, const tg_uop *range, const tg_uop *first) {
+  uint32_t n, found = 0;
+  const tg_uop **order = tg_toposort(j, bytes, &n), *from[MOST_GATES], *to[MOST_GATES];
+  for (uint32_t i = 0; i < n; i++) {
+    const tg_uop *load = order[i], *gate = load->op == TG_OP_LOAD ? tg_gate(load) : NULL;
+    if (!gate || !tg_uses(j, gate, range)) continue;
+    if (found == MOST_GATES) return NULL;
+    from[found] = load;
+    to[found++] = tg_load(j, load->src[0], load->src + 1, tg_substitute(j, gate, 1, &range, &first),
+                          tg_alternative(load), load->arg & ~(int64_t)TG_GATED);
+  }
+  return found ? tg_substitute(j, bytes, found, from, to) : bytes;
 }
 
 /* The instruction; turned: it takes the operands the other way round. */
@@ -106,7 +139,8 @@ static const tg_uop *range_for(tg_job *j, const tg_uop *reduce, factor *f, uint3
     *share = f[0].share > f[1].share ? f[0].share : f[1].share;
     for (uint32_t w = 0; w < PARTS; w++)
       if (f[w].share != 1 && f[w].share != *share) *share = 0;
-    if (*share && tg_extent(r)->arg && tg_extent(r)->arg % (k * *share) == 0) return r;
+    if (!*share || !tg_extent(r)->arg || tg_extent(r)->arg % (k * *share)) continue;
+    if (gates_whole(j, &f[0], r, k * *share) && gates_whole(j, &f[1], r, k * *share)) return r;
   }
   return NULL;
 }
@@ -143,18 +177,20 @@ static const tg_uop *product(const state *s, const factor *f, const tg_uop *c) {
   return c;
 }
 
-/* The factor's bytes of which an instruction takes k: those at `which` of each `share` terms. */
+/* The factor's bytes of which an instruction takes k: those at `which` of each `share` terms. NULL: too many gates. */
 static const tg_uop *picked(tg_job *j, const factor *f, const tg_uop *range, const tg_uop *own, uint32_t k,
                             uint32_t share, uint32_t which) {
   bool apart = share > 1 && f->share == 1;
   const tg_uop *first = tg_fold2(j, TG_OP_MUL, own, tg_index(j, k * share)), *iota, *at;
+  const tg_uop *bytes = gated_at(j, f->bytes, range, first);
+  if (!bytes) return NULL;
   iota = tg_iota(j, TG_INDEX, apart ? k * share : k);
   if (share > 1 && !apart) {
     iota = tg_op2(j, TG_OP_MUL, iota, tg_index(j, share));
     first = tg_fold2(j, TG_OP_ADD, first, tg_index(j, which));
   }
   at = tg_op2(j, TG_OP_ADD, first, iota);
-  const tg_uop *v = tg_substitute(j, f->bytes, 1, &range, &at);
+  const tg_uop *v = tg_substitute(j, bytes, 1, &range, &at);
   if (!apart) return v;
   at = tg_op2(j, TG_OP_MUL, tg_iota(j, TG_INDEX, k), tg_index(j, share));
   at = tg_fold2(j, TG_OP_ADD, at, tg_index(j, which));
@@ -181,7 +217,8 @@ static const tg_uop *with_dots(tg_job *j, const tg_uop *old, const tg_uop *const
                                    tg_range_kind(range), info->from, info->pos);
   for (uint32_t which = 0; which < share; which++) {
     factor some[PARTS] = {f[0], f[1]};
-    for (uint32_t i = 0; i < PARTS; i++) some[i].bytes = picked(j, &f[i], range, own, row->k, share, which);
+    for (uint32_t i = 0; i < PARTS; i++)
+      if (!(some[i].bytes = picked(j, &f[i], range, own, row->k, share, which))) return reduce;
     if (!(sum = product(s, some, sum))) return reduce;
   }
   for (uint32_t i = 0; i < a.ranges; i++)

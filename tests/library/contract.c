@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * The word contract, for every matrix instruction that it can choose on every target: a product of several tiles with an epilogue is
  * scheduled onto it; each stage computes what the author's form computes, under the interpreter, which runs the instruction from its
- * own table; and the linear form becomes code that holds the instruction. */
+ * own table; and the linear form becomes code that holds the instruction. And the dot products of one lane, which no word asks for. */
 #include <stdlib.h>
 #include "../target.h"
 #include "../test.h"
@@ -131,6 +131,47 @@ static void one(run *r, bool uneven) {
  * of one lane, which pass reduce takes by itself. */
 static bool can_be_chosen(const tg_matrix_row *r) { return !strstr(r->name, "fnuz") && r->c_type != TG_F16 && r->n > 1; }
 
+/* ---- dot products, which pass reduce takes by itself: of bytes, and of weights of four bits ---- */
+
+static const char *dots_of(tg_env *e, const tg_matrix_row *r, bool packed) {
+  const char *a = tg_type_name[r->a_type], *b = tg_type_name[r->b_type];
+  if (!packed) return tg_format(e, "kernel dots(N = 40, K = 640) { in(A, %s, [N, K]); in(B, %s, [K]); out(C, i32, [N]);\n  range(j, N) C[j] = sum(k : K, i32(A[j,k]) * i32(B[k])); }\n", a, b);
+  return tg_format(e, "kernel dots(N = 40, K = 512) { in(A, u8, [N, K/2]); in(B, %s, [K]); out(C, i32, [N]);\n"
+                      "  range(j, N) C[j] = sum(g : K/32, sum(k : 32, (i32(A[j, g*16 + k/2] >> u8(k%%2*4) & 15) %s) * %s)); }\n", b,
+                   r->b_type == TG_I8 ? "- 8" : "+ 5", r->b_type == TG_I8 ? "(i32(B[g*32 + k]) + 3)" : "i32(B[g*32 + k])");
+}
+
+static void whole_dots(void *user) {
+  run *r = user;
+  r->stage = "author";
+  tg_parse_kernel(&r->job, "dots", r->text, 0, NULL);
+  if (!kit_memory_make(&r->job, (int64_t[1]){0}, &r->start)) WRONG(r, "no memory");
+  uint32_t seed = 7;   /* any bytes: sums of integers are exact */
+  for (uint32_t b = 0; b < 2; b++)
+    for (size_t i = 0; i < r->start.bytes[b]; i++) ((uint8_t *)r->start.data[b])[i] = (uint8_t)((seed = seed * 1664525u + 1013904223u) >> 24);
+  interpret(r, r->job.sink, &r->want, false);
+  kit_lower(&r->path, &r->job, true, seen, r);
+  r->stage = "code";
+  const char *assembly = NULL, *wanted = r->path.target.arch == TG_ARCH_NVPTX ? "dp4a" : "v_dot4";
+  tg_code_info info;
+  tg_jit_compile(r->path.jit, &r->job, r->job.sink, &info, NULL, &assembly);
+  if (!assembly || !strstr(assembly, wanted)) WRONG(r, "no %s in\n%s", wanted, assembly ? assembly : "");
+}
+
+static void dots(run *r, bool packed) {
+  tg_env text;
+  tg_env_init(&text, NULL);
+  r->failed = false;
+  r->stages = r->seen = 0;
+  tg_job_init(&r->job, NULL);
+  r->text = dots_of(&text, r->row, packed);
+  bool ok = tg_protect(&r->job.env, whole_dots, r);
+  CHECK(ok && !r->failed, "%s on %s: %s\n%s", r->row->name, r->path.target.name, r->job.env.message, r->text);
+  CHECK(!ok || (r->stages > 8 && r->seen == r->stages - 1), "%s on %s: a dot product stands in %u of %u stages\n%s", r->row->name, r->path.target.name, r->seen, r->stages, r->text);
+  tg_job_drop(&r->job);
+  tg_env_drop(&text);
+}
+
 int main(void) {
   static run r;
   uint32_t chosen = 0;
@@ -141,6 +182,10 @@ int main(void) {
       continue;
     }
     for (uint32_t i = 0; (r.row = tg_matrix_at(i)); i++) {
+      if (r.row->n == 1 && tg_matrix_on(r.row, &r.path.target)) {
+        dots(&r, false);
+        dots(&r, true);
+      }
       if (!can_be_chosen(r.row) || !tg_matrix_on(r.row, &r.path.target)) continue;
       one(&r, false);
       if (r.row->m == 1) one(&r, true);
