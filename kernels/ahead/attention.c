@@ -104,9 +104,12 @@ static void gather(attention *p, uint32_t t, place *x) {
   const tg_attention_problem *q = &a->problem;
   const int64_t size[4] = {tg_type_bytes(q->q), tg_type_bytes(q->k), tg_type_bytes(q->v), tg_type_bytes(q->o)};
   tg_ir group = n_of(a->heads / a->kv_heads), zero = n_of(0), wide = n_of(a->rows ? a->rows : 1),
-        from = tg_ir_mul(w, x->block, wide), part = word(w, A_PART), keys = word(w, A_KEYS),
-        skipped = word(w, A_SKIPPED), queries = word(w, A_QUERIES);
+        part = word(w, A_PART), keys = word(w, A_KEYS), skipped = word(w, A_SKIPPED), queries = word(w, A_QUERIES),
+        lacking = zero, rows = word(w, A_ROWS);
   x->har = tg_ir_is(w, "ne", word(w, A_HEADS_ARE_ROWS), zero);
+  if (a->causal)
+    lacking = tg_ir_select(w, x->har, zero, tg_ir_sub(w, tg_ir_mul(w, word(w, A_BLOCKS), wide), rows));
+  tg_ir start = tg_ir_sub(w, tg_ir_mul(w, x->block, wide), lacking), from = tg_ir_larger(w, zero, start);
   tg_ir kv_head = tg_ir_select(w, x->har, x->head, tg_ir_divided(w, x->head, group)),
         q_head = tg_ir_select(w, x->har, tg_ir_add(w, tg_ir_mul(w, x->head, group), from), x->head),
         first_query = tg_ir_select(w, x->har, zero, from), before = tg_ir_mul(w, x->part, part),
@@ -120,7 +123,7 @@ static void gather(attention *p, uint32_t t, place *x) {
     tg_ir line = of_keys ? s2 : tg_ir_select(w, x->har, tg_ir_larger(w, n_of(k == ATTENTION_O), s1), s2);
     tg_ir_store(w, "i64", line, values, ATTENTION_LDQ + k);
   }
-  x->rows = tg_ir_smaller(w, tg_ir_sub(w, word(w, A_ROWS), from), wide);
+  x->rows = tg_ir_sub(w, tg_ir_smaller(w, rows, tg_ir_add(w, start, wide)), from);
   tg_ir left = tg_ir_larger(w, zero, tg_ir_smaller(w, tg_ir_sub(w, keys, before), part));
   tg_ir stands = a->causal == TG_CAUSAL_BOTTOM_RIGHT ? tg_ir_sub(w, tg_ir_add(w, skipped, keys), queries) : zero,
         at = tg_ir_sub(w, tg_ir_add(w, stands, first_query), first_key);

@@ -89,9 +89,18 @@ typedef struct tg_attention_sequence {
   int64_t index, queries, keys, first_query, first_key;
   int64_t skipped;                     /* keys before those, which no query sees */
   int64_t heads, rows, block, blocks, parts, part, floats;
+  int64_t lacking;                     /* rows that the first block has fewer than the others; 0: the last one has */
   bool heads_are_rows;
 } tg_attention_sequence;
 tg_attention_sequence tg_attention_sequence_of(const tg_attention_work *w, int64_t i);
+/* The first row of a block, and the one behind its last. */
+static inline int64_t tg_attention_first_row(const tg_attention_sequence *s, int64_t block) {
+  return block ? block * s->block - s->lacking : 0;
+}
+static inline int64_t tg_attention_end_of_rows(const tg_attention_sequence *s, int64_t block) {
+  int64_t end = (block + 1) * s->block - s->lacking;
+  return end < s->rows ? end : s->rows;
+}
 /* Pieces of a round that a sequence has. tg_attention_count: those of all, and the workspace for them. */
 int64_t tg_attention_pieces_of(const tg_attention_work *w, const tg_attention_sequence *s, uint32_t round);
 void tg_attention_count(tg_attention_work *w);

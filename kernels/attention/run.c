@@ -67,10 +67,11 @@ void tg_attention_gather(const work *r, const sequence *s, int64_t head, int64_t
   const tg_attention *a = r->a;
   const tg_attention_problem *p = &a->problem;
   const tg_attention_call *c = r->call;
-  int64_t group = a->heads / a->kv_heads, kv_head = s->heads_are_rows ? head : head / group, from = block * s->block,
+  int64_t group = a->heads / a->kv_heads, kv_head = s->heads_are_rows ? head : head / group,
+          from = tg_attention_first_row(s, block),
           q_head = s->heads_are_rows ? head * group + from : head,
           first_query = s->heads_are_rows ? 0 : from, first_key = s->skipped + part * s->part;
-  value[ATTENTION_ROWS] = smaller(s->rows - from, s->block);
+  value[ATTENTION_ROWS] = tg_attention_end_of_rows(s, block) - from;
   value[ATTENTION_KEYS] = larger(0, smaller(s->keys - part * s->part, s->part));
   for (uint32_t t = OF_Q; t <= OF_O; t++) {
     bool keys = t == OF_K || t == OF_V;
@@ -213,7 +214,7 @@ static void compute(const work *r, const sequence *s, int64_t x, float *sums, ui
     tg_kit_launch_of(&r->exec, &by->kernel[ATTENTION_PARTIAL], operand, value, workspace);
     return;
   }
-  operand[ATTENTION_LSE] = lse_at(r, s, head, block * s->block, unused);
+  operand[ATTENTION_LSE] = lse_at(r, s, head, tg_attention_first_row(s, block), unused);
   if (value[ATTENTION_KEYS]) tg_kit_launch_of(&r->exec, &by->kernel[ATTENTION_WHOLE], operand, value, workspace);
   else fill_zeros(r, value, operand[ATTENTION_O], operand[ATTENTION_LSE], operand[ATTENTION_SINK]);
 }
