@@ -124,6 +124,46 @@ static void scores_of(tg_builder *tg_b_, const tg_attention_problem *p, const so
   }
 }
 
+/* ---- tiles that a causal mask cuts ---- */
+
+/* Where rows are lanes, a cut tile is computed vector by vector of rows, since each sees more keys than the one before:
+ * as one tile for all of them half would be computed for nothing. */
+static bool by_vectors(tg_builder *tg_b_, const tg_attention_problem *p, const source *k) {
+  return p->causal && !p->window && !tg_attention_is_masked(p) && !k->lanes && tg_c(NV) > 1;
+}
+
+/* The end of the tiles that vector x of the rows sees. */
+static void end_of_vector(tg_builder *tg_b_, const char *x) {
+  say("let %s_end = max(full, min(BK/KT, min(ceildiv(a, KT), ceildiv(b + %s*VL + VL - 1, KT))))", x, x);
+}
+
+/* Scores of cut tiles; those that a vector does not see are -inf. */
+static void scores_of_vectors(tg_builder *tg_b_, const tg_attention_problem *p, const source *k) {
+  const char *at = "(full + xt)*KT + xb", *key = text("kb*BK + %s", at),
+             *sum = text("sum(xc : D, q[g,xc,i] * %s)", read_key(tg_b_, k, at, "xc", true)),
+             *value = tg_attention_score(tg_b_, p, sum, key);
+  TG_KIT_RANGE(xv, "xv, min(NV, (tiles - full)*NV)") {
+    end_of_vector(tg_b_, "xv");
+    TG_KIT_RANGE(xt, "xt, xv_end - full") TG_KIT_RANGE(xb, "xb, KT") TG_KIT_RANGE(xl, "xl, VL") {
+      tg(let i = xv*VL + xl);
+      say("s[%s, i] = pick(%s, %s, -inf)", at, tg_attention_seen(tg_b_, p, key, text("%s < N", key)), value);
+    }
+    TG_KIT_RANGE(xe, "xe, tiles - xv_end") TG_KIT_RANGE(xk, "xk, KT") TG_KIT_RANGE(xm, "xm, VL")
+      tg(s[(xv_end + xe)*KT + xk, xv*VL + xm] = -inf);
+  }
+}
+
+/* o += weights * V of cut tiles. */
+static void sums_of_vectors(tg_builder *tg_b_, const source *v) {
+  const char *x = read_key(tg_b_, v, "full*KT + kx", "dx", true);
+  TG_KIT_RANGE(xw, "xw, min(NV, (tiles - full)*NV)") {
+    end_of_vector(tg_b_, "xw");
+    TG_KIT_RANGE(dx, "dx, E") TG_KIT_RANGE(xn, "xn, VL")
+      say("o[g,dx,xw*VL + xn] = o[g,dx,xw*VL + xn] + sum(kx : (xw_end - full)*KT, s[full*KT + kx, xw*VL + xn] * "
+          "pick(s[full*KT + kx, xw*VL + xn] != 0, %s, 0))", x);
+  }
+}
+
 /* s[j,i]: scores of a block. */
 static void scores(tg_builder *tg_b_, const tg_attention_problem *p, const source *k, const tiles *t) {
   if (t->all) {
@@ -136,7 +176,8 @@ static void scores(tg_builder *tg_b_, const tg_attention_problem *p, const sourc
   }
   if (p->window) scores_of(tg_b_, p, k, "v", "first", "min(whole, tiles) - first", true);
   scores_of(tg_b_, p, k, "j", t->whole, p->window ? text("%s - whole", t->full) : t->full, false);
-  scores_of(tg_b_, p, k, "x", "full", "tiles - full", true);
+  if (by_vectors(tg_b_, p, k)) scores_of_vectors(tg_b_, p, k);
+  else scores_of(tg_b_, p, k, "x", "full", "tiles - full", true);
 }
 
 /* The weights of a block, and what they change in m and l. */
@@ -170,14 +211,15 @@ static void sums(tg_builder *tg_b_, const tg_attention_problem *p, const source 
   const char *all = "", *d = t->all ? "df" : "d", *i = v->lanes ? "di" : "i";
   if (t->all) all = sum_of(tg_b_, v, "k", d, "0", "BK/KT", false);
   else if (!t->full) all = sum_of(tg_b_, v, "kx", d, t->first, text("tiles - %s", t->first), true);
-  else
-    all = text("%s + %s",
-               sum_of(tg_b_, v, "k", d, t->whole, p->window ? text("%s - whole", t->full) : t->full, false),
-               sum_of(tg_b_, v, "kx", d, "full", "tiles - full", true));
+  else {
+    all = sum_of(tg_b_, v, "k", d, t->whole, p->window ? text("%s - whole", t->full) : t->full, false);
+    if (!by_vectors(tg_b_, p, v)) all = text("%s + %s", all, sum_of(tg_b_, v, "kx", d, "full", "tiles - full", true));
+  }
   if (t->full && p->window)
     all = text("%s + %s", all, sum_of(tg_b_, v, "kv", d, "first", "min(whole, tiles) - first", true));
   TG_KIT_RANGE(d, text("%s, E", d)) TG_KIT_RANGE(i, text("%s, BQ", i))
     say("o[g,%s,%s] = o[g,%s,%s] * by[%s] + %s", d, i, d, i, i, all);
+  if (t->full && by_vectors(tg_b_, p, v)) sums_of_vectors(tg_b_, v);
 }
 
 static void finish(tg_builder *tg_b_, const tg_attention_problem *p) {
@@ -296,9 +338,14 @@ TG_KERNEL(attention_prefill, ) {
   if (full || p->lists) tg_kit_word(tg_b_, "upcast jb");
   if (full && p->window) tg_kit_word(tg_b_, "upcast vb");
   tg_kit_word(tg_b_, "upcast xb");
+  const source k = tg_attention_source_of(p, 'K', false);
+  bool vectors = by_vectors(tg_b_, p, &k);
+  static const char *const rows[] = {"xl", "xm", "xn"};
+  for (uint32_t i = 0; vectors && i < TG_COUNT(rows); i++) tg_kit_word(tg_b_, "lane %s", rows[i]);
   tg_kit_tile_and_rest(list, sizeof list, (tg_kit_dim){p->value_head, p->value_head}, tg_c(KT));
   tg_kit_word(tg_b_, "split d %s as da db", list);
   tg_kit_word(tg_b_, "upcast db");
+  if (vectors) tg_kit_word(tg_b_, "split dx %s as dxa dxb", list), tg_kit_word(tg_b_, "upcast dxb");
   if (p->lists) tg_kit_word(tg_b_, "split df %s as dc de", list), tg_kit_word(tg_b_, "upcast de");
 }
 const tg_kernel_def *const tg_attention_prefill = &attention_prefill;
