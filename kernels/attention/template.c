@@ -100,6 +100,12 @@ tiles tg_attention_divide(tg_builder *tg_b_, const tg_attention_problem *p) {
 
 /* ---- the body ---- */
 
+/* The score of a key that the row may not see. */
+static void store_cut(tg_builder *tg_b_, const tg_attention_problem *p, const char *at, const char *key,
+                      const char *value) {
+  say("s[%s, i] = pick(%s, %s, -inf)", at, tg_attention_seen(tg_b_, p, key, text("%s < N", key)), value);
+}
+
 /* The scores of `extent` tiles from tile `first` on, with masks or without. Ranges, where x is "j": jt over tiles, jb
  * over the keys of a tile, jc over the elements of a head. If these are lanes jl, the sums of lanes are kept for all
  * keys jk of the tile, so that each key is read once, in the order of memory; then js adds them up. */
@@ -118,7 +124,7 @@ static void scores_of(tg_builder *tg_b_, const tg_attention_problem *p, const so
     }
     const char *value = tg_attention_score(tg_b_, p, sum, key);
     TG_KIT_RANGE(y, text("%sb, KT", x)) tg_range(i, BQ) {
-      if (cut) say("s[%s, i] = pick(%s, %s, -inf)", at, tg_attention_seen(tg_b_, p, key, text("%s < N", key)), value);
+      if (cut) store_cut(tg_b_, p, at, key, value);
       else say("s[%s, i] = %s", at, value);
     }
   }
@@ -146,21 +152,10 @@ static void scores_of_vectors(tg_builder *tg_b_, const tg_attention_problem *p, 
     end_of_vector(tg_b_, "xv");
     TG_KIT_RANGE(xt, "xt, xv_end - full") TG_KIT_RANGE(xb, "xb, KT") TG_KIT_RANGE(xl, "xl, VL") {
       tg(let i = xv*VL + xl);
-      say("s[%s, i] = pick(%s, %s, -inf)", at, tg_attention_seen(tg_b_, p, key, text("%s < N", key)), value);
+      store_cut(tg_b_, p, at, key, value);
     }
     TG_KIT_RANGE(xe, "xe, tiles - xv_end") TG_KIT_RANGE(xk, "xk, KT") TG_KIT_RANGE(xm, "xm, VL")
       tg(s[(xv_end + xe)*KT + xk, xv*VL + xm] = -inf);
-  }
-}
-
-/* o += weights * V of cut tiles. */
-static void sums_of_vectors(tg_builder *tg_b_, const source *v) {
-  const char *x = read_key(tg_b_, v, "full*KT + kx", "dx", true);
-  TG_KIT_RANGE(xw, "xw, min(NV, (tiles - full)*NV)") {
-    end_of_vector(tg_b_, "xw");
-    TG_KIT_RANGE(dx, "dx, E") TG_KIT_RANGE(xn, "xn, VL")
-      say("o[g,dx,xw*VL + xn] = o[g,dx,xw*VL + xn] + sum(kx : (xw_end - full)*KT, s[full*KT + kx, xw*VL + xn] * "
-          "pick(s[full*KT + kx, xw*VL + xn] != 0, %s, 0))", x);
   }
 }
 
@@ -204,6 +199,17 @@ static const char *sum_of(tg_builder *tg_b_, const source *v, const char *k, con
              *x = read_key(tg_b_, v, at, d, cut);
   if (cut) x = text("pick(s[%s, %s] != 0, %s, 0)", at, i, x);
   return text("sum(%s : (%s)*KT, s[%s, %s] * %s)", k, extent, at, i, x);
+}
+
+/* o += weights * V of cut tiles. */
+static void sums_of_vectors(tg_builder *tg_b_, const source *v) {
+  TG_KIT_RANGE(xw, "xw, min(NV, (tiles - full)*NV)") {
+    end_of_vector(tg_b_, "xw");
+    TG_KIT_RANGE(dx, "dx, E") TG_KIT_RANGE(xn, "xn, VL") {
+      tg(let i = xw*VL + xn);
+      say("o[g,dx,i] = o[g,dx,i] + %s", sum_of(tg_b_, v, "kx", "dx", "full", "xw_end - full", true));
+    }
+  }
 }
 
 /* o += weights * V */
