@@ -42,7 +42,7 @@ tg_attention_sequence tg_attention_sequence_of(const tg_attention_work *w, int64
   s.rows = s.heads_are_rows ? a->heads / a->kv_heads : s.queries;
   s.block = a->lists && s.keys < ATTENTION_BLOCK ? smaller(a->rows, ATTENTION_FEW) : a->rows;
   s.blocks = rounded_up(s.rows, s.block);
-  /* rows that are computed for nothing have the fewest keys where a causal mask leaves the fewest: in the first block */
+  /* under a causal mask rows that are computed for nothing belong where keys are fewest: into the first block */
   if (a->causal && !a->lists && !backward && !s.heads_are_rows) s.lacking = s.blocks * s.block - s.rows;
   s.parts = 1, s.part = s.keys;
   if (backward || (s.rows <= ATTENTION_FEW && a->merge.kernel)) divide_keys(a, &s);
