@@ -117,7 +117,8 @@ static bool read_product(char *line, tg_gemm_desc *d, bool *packed, const char *
 static bool read_attention_word(const char *word, tg_attention_desc *d, float *scale) {
   const struct { const char *name; uint8_t *field, value; } flags[] = {
       {"causal", &d->causal, TG_CAUSAL_BOTTOM_RIGHT}, {"causal_top_left", &d->causal, TG_CAUSAL_TOP_LEFT},
-      {"lse", &d->lse, 1}, {"base2", &d->base2, 1}, {"alibi", &d->alibi, 1}};
+      {"lse", &d->lse, 1}, {"base2", &d->base2, 1}, {"alibi", &d->alibi, 1},
+      {"sinks", &d->sinks, 1}};
   const struct { const char *name; int32_t *number; } numbers[] = {
       {"heads", &d->heads}, {"kv_heads", &d->kv_heads}, {"head", &d->head}, {"value_head", &d->value_head}};
   const char *v;

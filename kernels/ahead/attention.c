@@ -12,6 +12,7 @@ enum {
   A_TENSOR,                    /* Q, K, V, O */
   A_LSE = A_TENSOR + 4,
   A_SLOPES,
+  A_SINKS,
   A_MEMORY,
   A_SUMS,
   A_BATCH,
@@ -140,6 +141,8 @@ static void gather(attention *p, uint32_t t, place *x) {
     tg_ir_store(w, "ptr", g, operands, ATTENTION_SCALE + i);
   }
   tg_ir_store(w, "ptr", behind(w, tg_ir_load(w, "ptr", closure, A_SLOPES), q_head, 4), operands, ATTENTION_SLOPE);
+  tg_ir_store(w, "ptr", behind(w, tg_ir_load(w, "ptr", closure, A_SINKS), q_head, 4), operands, ATTENTION_SINK);
+  tg_ir_store(w, "i64", word(w, A_HEADS_ARE_ROWS), values, ATTENTION_SINK_STEP);
   tg_ir of_lse = tg_ir_select(w, x->har, tg_ir_mul(w, x->head, group), x->head),
         lse = tg_ir_add(w, tg_ir_mul(w, tg_ir_add(w, tg_ir_mul(w, x->seq, n_of(a->heads)), of_lse), queries), from);
   tg_ir_store(w, "ptr", behind(w, tg_ir_load(w, "ptr", closure, A_LSE), lse, 4), operands, ATTENTION_LSE);
@@ -256,6 +259,7 @@ static void declare(tg_builder *tg_b_, void *user) {
   tg_kit_declare(tg_b_, "out", "O, %s, [batch, H, queries, E], [o_batch, o_head, o_token, 1]", tg_type_name[q->o]);
   if (q->lse) tg_kit_declare(tg_b_, "out", "LSE, f32, [batch, H, queries]");
   if (q->alibi) tg_kit_declare(tg_b_, "in", "slopes, f32, [H]");
+  if (q->sinks) tg_kit_declare(tg_b_, "in", "sinks, f32, [H]");
 }
 
 static const char params[] = "batch, queries, keys, q_batch, q_head, q_token, k_batch, k_head, k_token, v_batch, "
@@ -267,7 +271,7 @@ static void refuse(const tg_wrapper *w, const tg_attention *a, const char *name)
   const tg_attention_problem *q = &a->problem;
   const struct { bool is; const char *what; } none[] = {
       {q->mask, "a mask"},    {q->arguments_n, "arguments"}, {a->lists, "mask_mod or a mask of blocks"},
-      {q->sinks, "sinks"},    {q->page, "pages"},            {q->block_rows, "a mask of blocks"},
+      {q->page, "pages"},            {q->block_rows, "a mask of blocks"},
       {a->append, "append"},  {q->dropout, "dropout"},
       {q->kv_bits, "K and V in integers"}, {q->rotary, "rotary"}};
   const char *what = NULL;
@@ -313,9 +317,13 @@ static void complete(attention *p, tg_ir queries, tg_ir keys) {
 static void fill_closure(attention *p, tg_ir queries, tg_ir keys) {
   tg_wrapper *w = p->f.w;
   const tg_attention_problem *q = &p->a[0]->problem;
+  uint32_t more[3], n = 0;   /* behind Q, K, V, O, as they are declared */
+  if (q->lse) more[n++] = A_LSE;
+  if (q->alibi) more[n++] = A_SLOPES;
+  if (q->sinks) more[n++] = A_SINKS;
   for (uint32_t i = 0; i < A_WORDS; i++) put_word(w, i, n_of(0));
   for (uint32_t i = 0; i < w->signature->buffers_n; i++) {
-    uint32_t at = i < 4 ? A_TENSOR + i : i == 4 && q->lse ? A_LSE : A_SLOPES;
+    uint32_t at = i < 4 ? A_TENSOR + i : more[i - 4];
     tg_ir_store(w, "ptr", tg_ir_put(w, "getelementptr i8, ptr %%b%u, i64 0", i), closure, at);
   }
   put_word(w, A_BATCH, tg_function_value(w, "batch", 0));

@@ -7,7 +7,7 @@
 #include "../test.h"
 #include "object.h"
 
-enum { CASES = 6, FLOATS = 1 << 19 };
+enum { CASES = 7, FLOATS = 1 << 19 };
 
 typedef struct { const char *name; tg_attention_desc d; int64_t size[4][2]; } one_case;
 
@@ -17,13 +17,14 @@ static const one_case cases[CASES] = {
      {{1, 1500}, {9, 700}, {1, 3}, {2, 300}}},
     {"window", {.head = 16, .heads = 4, .kv_heads = 4, .queries = {1, 80}, .keys = {1, 400}, .causal = TG_CAUSAL_BOTTOM_RIGHT, .window = 90,
                 .lse = 1}, {{1, 400}, {80, 90}, {5, 300}}},
+    {"sinks", {.head = 16, .heads = 4, .kv_heads = 2, .queries = {1, 40}, .keys = {1, 2000}, .sinks = 1, .lse = 1, .causal = TG_CAUSAL_BOTTOM_RIGHT}, {{1, 9}, {1, 1500}, {17, 40}}},
     {"alibi", {.head = 24, .value_head = 20, .heads = 3, .queries = {50}, .keys = {60}, .alibi = 1, .lse = 1}, {{50, 60}}},
     {"rule", {.head = 16, .heads = 2, .queries = {1, 20}, .keys = {1, 100}, .score_mod = "score * f32(h + 1) - f32(k % 3)", .soft_cap = 20},
      {{1, 100}, {20, 31}}},
     {"top", {.head = 16, .heads = 2, .queries = {40}, .keys = {1, 64}, .causal = TG_CAUSAL_TOP_LEFT, .threads = 2}, {{40, 64}, {40, 9}}},
 };
 
-typedef struct { float *q, *k, *v, *o, *want, *lse, *want_lse, *slopes; char *workspace; } memory;
+typedef struct { float *q, *k, *v, *o, *want, *lse, *want_lse, *slopes, *sinks; char *workspace; } memory;
 
 static float *floats(void) {
   float *p = aligned_alloc(64, FLOATS * sizeof *p);
@@ -42,6 +43,7 @@ static object_call words_of(const one_case *c, const memory *m, const tg_attenti
   object_buffer(&w, m->q, room), object_buffer(&w, m->k, room), object_buffer(&w, m->v, room), object_buffer(&w, m->o, room);
   if (c->d.lse) object_buffer(&w, m->lse, room);
   if (c->d.alibi) object_buffer(&w, m->slopes, room);
+  if (c->d.sinks) object_buffer(&w, m->sinks, room);
   object_word(&w, x->batch);
   if (c->d.queries.hi) object_word(&w, x->queries);
   if (c->d.keys.hi) object_word(&w, x->keys);
@@ -58,7 +60,7 @@ static void compare(const one_case *c, const memory *m, const tg_attention *a, o
   const size_t room = FLOATS * sizeof(float);
   int64_t heads = c->d.heads, kv = c->d.kv_heads ? c->d.kv_heads : heads, e = c->d.value_head ? c->d.value_head : c->d.head;
   tg_attention_call x = {.batch = 2, .q = m->q, .k = m->k, .v = m->v, .o = m->want, .lse = c->d.lse ? m->want_lse : NULL,
-                         .slopes = c->d.alibi ? m->slopes : NULL, .workspace = m->workspace, .workspace_bytes = room};
+                         .slopes = c->d.alibi ? m->slopes : NULL, .sinks = c->d.sinks ? m->sinks : NULL, .workspace = m->workspace, .workspace_bytes = room};
   x.queries = c->d.queries.hi ? queries : 0, x.keys = c->d.keys.hi ? keys : 0;
   steps_of(x.q_strides, heads, queries, c->d.head, by_token), steps_of(x.k_strides, kv, keys, c->d.head, by_token);
   steps_of(x.v_strides, kv, keys, e, by_token), steps_of(x.o_strides, heads, queries, e, by_token);
@@ -124,7 +126,7 @@ static void refusals(const char *const *levels, uint32_t n) {
 int main(int argc, char **argv) {
   const char *level[OBJECT_LEVELS];
   uint32_t levels = object_levels(level);
-  memory m = {floats(), floats(), floats(), floats(), floats(), floats(), floats(), floats(), aligned_alloc(64, FLOATS * 4)};
+  memory m = {floats(), floats(), floats(), floats(), floats(), floats(), floats(), floats(), floats(), aligned_alloc(64, FLOATS * 4)};
   CHECK(object_begin(), "a folder");
   if (!levels) return printf("skipped: no level of x86-64 runs here\n"), TEST_END();
   refusals(level, levels);
@@ -136,7 +138,7 @@ int main(int argc, char **argv) {
     else one(&cases[i], &m, &level[(uint32_t)i / 3 % levels], 1);
     for (uint32_t k = 0; k + 1 < levels && all; k++) one(&cases[i], &m, &level[k], 1);
   }
-  float *const floats_of[] = {m.q, m.k, m.v, m.o, m.want, m.lse, m.want_lse, m.slopes};
+  float *const floats_of[] = {m.q, m.k, m.v, m.o, m.want, m.lse, m.want_lse, m.slopes, m.sinks};
   for (size_t i = 0; i < sizeof floats_of / sizeof *floats_of; i++) free(floats_of[i]);
   free(m.workspace);
   object_end();
