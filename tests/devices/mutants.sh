@@ -52,7 +52,7 @@ devices_host
 cuda_device tests/corpus/chained.tg tests/corpus/softmax.tg tests/corpus/matmul_tiled.tg tests/corpus/barrier.tg tests/ptx/gpu/matmul_words.tg tests/ptx/gpu/sum_all.tg
 drm_corpus tests/corpus/chained.tg tests/corpus/softmax.tg tests/corpus/matmul_tiled.tg tests/corpus/barrier.tg
 devices_queues opencl
-devices_opencl tests/corpus/phases_triangle.tg tests/corpus/phases_jacobi.tg tests/corpus/phases_team.tg tests/corpus/matmul_runtime.tg
+devices_opencl tests/corpus/phases_triangle.tg tests/corpus/phases_jacobi.tg tests/corpus/phases_team.tg tests/corpus/matmul_runtime.tg tests/corpus/copies_ring.tg tests/corpus/sgemm_packed.tg
 devices_opencl --every 50
 LIST
 n=0
