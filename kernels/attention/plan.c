@@ -447,6 +447,10 @@ void tg_attention_free(tg_attention *a) {
 void tg_attention_describe_sized(const tg_attention *a, tg_attention_info *out, size_t info_bytes) {
   tg_attention_info info = {0};
   if (!out) return;
-  if (a) info = (tg_attention_info){a->plan.compiled, a->plan.found, a->plan.per_thread, a->plan.tuned};
+  if (a)
+    info = (tg_attention_info){.kernels = a->plan.compiled,
+                               .from_cache = a->plan.found,
+                               .workspace = a->plan.per_thread,
+                               .tuned = a->plan.tuned};
   tg_sized_write(out, info_bytes, &info, sizeof info);
 }

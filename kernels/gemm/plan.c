@@ -528,7 +528,11 @@ void tg_gemm_free(tg_gemm *g) {
 void tg_gemm_describe_sized(const tg_gemm *g, tg_gemm_info *out, size_t info_bytes) {
   tg_gemm_info info = {0};
   if (!out) return;
-  if (g) info = (tg_gemm_info){g->plan.compiled, g->plan.found, g->plan.per_thread, g->plan.tuned};
+  if (g)
+    info = (tg_gemm_info){.kernels = g->plan.compiled,
+                          .from_cache = g->plan.found,
+                          .workspace = g->plan.per_thread,
+                          .tuned = g->plan.tuned};
   tg_sized_write(out, info_bytes, &info, sizeof info);
 }
 

@@ -184,6 +184,10 @@ const char *tg_nn_text(const tg_nn *nn) { return nn ? nn->text : ""; }
 void tg_nn_describe_sized(const tg_nn *nn, tg_nn_info *out, size_t info_bytes) {
   tg_nn_info info = {0};
   if (!out) return;
-  if (nn) info = (tg_nn_info){nn->plan.compiled, nn->plan.found, nn->plan.per_thread, nn->plan.tuned};
+  if (nn)
+    info = (tg_nn_info){.kernels = nn->plan.compiled,
+                        .from_cache = nn->plan.found,
+                        .workspace = nn->plan.per_thread,
+                        .tuned = nn->plan.tuned};
   tg_sized_write(out, info_bytes, &info, sizeof info);
 }

@@ -152,7 +152,9 @@ static void deliver(tg_ahead *b, const tg_object *object, const char *header) {
   memcpy(at, object->data, object->bytes);
   strcpy(text, header);
   char *own = strcpy(text + strlen(header) + 1, b->called);
-  *k = (block){{at, object->bytes, text, own}, *a, bytes};
+  *k = (block){.built = {.object = at, .object_bytes = object->bytes, .header = text, .name = own},
+               .allocator = *a,
+               .bytes = bytes};
   b->built = &k->built;
 }
 
