@@ -159,8 +159,10 @@ double tg_gemm_bound_direct(const view *v, const tg_kit_choice *c) {
            once = sums_of_tile(v, list[i].mr, wide_n, vl, v->reads_c);
       term.instructions += uk > 0 ? 2 / uk : 0;
       /* of several sums each term adds to one */
-      term.loads += spilled(v, (int64_t)sums * list[i].mr * vectors + vectors + 1) / sums;
-      if (!loops(terms, unrolled)) {   /* what other tiles read as well stays in registers */
+      if (loops(terms, unrolled))
+        term.loads += spilled(v, (int64_t)sums * list[i].mr * vectors + vectors + 1) / sums;
+      else {   /* the sums of an element are one as soon as it is done; what other tiles read as well is in registers */
+        once.loads += spilled(v, list[i].mr * vectors + vectors + 1);
         double columns_n = terms * wide_n, rows_n = terms * (double)list[i].mr;
         if (!rows_outside) once.loads -= (columns_n - again(v, columns_n, tile)) * at(v, v->m->load, vl);
         if (rows_outside || (n == 1 && list[0].times == 1))
@@ -243,8 +245,10 @@ double tg_gemm_bound_stream(const view *v, const tg_kit_choice *c) {
          once = sums_of_tile(v, list[i].mr, (double)nu, vl, v->reads_c);
     term.instructions += 2 / uk;
     term.loads += spilled(v, list[i].mr * nu + nu + 1);
-    if (v->o.column_k)   /* transposed in registers, for each tile of rows */
-      term.shuffles += (double)nu * log2((double)vl) * at(v, v->m->shuffle, vl);
+    if (v->o.column_k) {   /* transposed in registers, for each tile of rows: blocks of uk terms, and what they leave */
+      double left = fmod(terms, uk), digits = (terms - left) * log2((double)vl) + left * log2(fmax(1, left));
+      term.shuffles += (double)nu * digits / terms * at(v, v->m->shuffle, vl);
+    }
     if (v->o.scattered) {   /* element by element, or a few vectors where lines of C are as short */
       double elements = (double)(list[i].mr * wide), each = 1 / v->m->store[0] + v->m->insert_lane,
              near = v->rows <= TG_MOST_STEP ? (double)v->rows * at(v, v->m->store, vl) / (double)vl : each;
@@ -256,7 +260,7 @@ double tg_gemm_bound_stream(const view *v, const tg_kit_choice *c) {
     core += tiles * (double)list[i].times *
             (first + (blocks - 1) * tile_of(v, term, terms, uk, 1, sums_of_tile(v, list[i].mr, (double)nu, vl, true)));
   }
-  double near = terms * (double)smaller(wide * knob(c, "NB", 1), v->columns) * v->column_size;
+  double near = terms * (double)smaller(wide, v->columns) * v->column_size;   /* all rows pass a tile of columns */
   return together(core, from(v, bytes, all_bytes(v)) + ((double)up(v->rows, mr) - 1) * from(v, bytes, near));
 }
 
@@ -265,7 +269,9 @@ double tg_gemm_bound_dot(const view *v, const tg_kit_choice *c) {
   some_rows list[SOME];
   int64_t vl = knob(c, "VL", 1), nc = knob(c, "NC", 1), mr = knob(c, "MR", 1), kc = knob(c, "KC", 0),
           blocks = kc ? up(v->terms, kc) : 1, of = up(v->terms, blocks);
-  double vectors = vectors_of(v, of, vl), core = 0, bytes = (double)(v->columns * v->terms) * v->column_size;
+  double core = 0, bytes = (double)(v->columns * v->terms) * v->column_size;
+  tg_gemm_rest rest = v->known ? tg_gemm_dot_rest(of, vl, mr, nc) : GEMM_REST_ONE_BY_ONE;
+  if (kc) rest = of % vl ? GEMM_REST_BEHIND : GEMM_NO_REST;
   view w = *v;
   if (kc) w.row_converted = false;
   int n = list_of(v->rows, mr, list);
@@ -273,9 +279,11 @@ double tg_gemm_bound_dot(const view *v, const tg_kit_choice *c) {
     for (int part = 0; part < 2; part++) {
       int64_t m = list[i].mr, wide = part && !kc ? 1 : nc, left = v->columns % nc,
               times = !part ? v->columns / nc : kc ? left != 0 : left;
-      bool whole = !kc && v->known && (double)(up(of, vl) * m * wide) <= TG_GEMM_DOT_WHOLE;
-      double sums = (double)(m * wide), lanes = (double)vl, group = fmin(sums, lanes),
-             adds = (group - 1 + log2(lanes / group)) / group + 1 / group;
+      bool whole = rest == GEMM_REST_UNROLLED ||
+                   (!kc && v->known && (double)(up(of, vl) * m * wide) <= TG_GEMM_DOT_WHOLE);
+      double vectors = rest == GEMM_REST_UNROLLED ? vectors_of(v, of, vl) : (double)(of / vl);
+      double sums = (double)(m * wide), lanes = of < vl ? (double)of : (double)vl, group = fmin(sums, lanes);
+      double adds = (group - 1 + log2(lanes / group)) / group + 1 / group;
       work term = {.math = sums * at(v, v->m->fma, vl),
                    .loads = (double)(m + wide) * at(v, v->m->load, vl),
                    .shuffles =
@@ -287,6 +295,12 @@ double tg_gemm_bound_dot(const view *v, const tg_kit_choice *c) {
                    .stores = sums / v->m->store[0],
                    .loads = blocks > 1 ? sums / v->m->load[0] : 0,
                    .instructions = sums * (3 * adds + 1)};
+      double rows_n = (double)m * vectors;   /* without a loop, what all columns read stays in registers */
+      if (!loops(vectors, whole ? vectors : 1))
+        fold.loads -= (rows_n - again(v, rows_n, sums)) * at(v, v->m->load, vl);
+      /* terms that fill no vector: a masked one behind the others, or one by one, of which adding is the least */
+      if (rest == GEMM_REST_BEHIND) fold = plus(term, 1, fold);
+      if (rest == GEMM_REST_ONE_BY_ONE) fold.math += (double)(of % vl) * sums / v->m->fma[0];
       core += (double)(times * list[i].times * blocks) * tile_of(v, term, vectors, whole ? vectors : 1, 1, fold);
     }
   double copies = (double)(v->rows * up(v->terms, vl));

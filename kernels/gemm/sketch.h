@@ -106,6 +106,7 @@ typedef enum {
   GEMM_REST_BEHIND,        /* a masked vector after the loop of full vectors */
   GEMM_REST_ONE_BY_ONE     /* scalar additions after that loop */
 } tg_gemm_rest;
+tg_gemm_rest tg_gemm_dot_rest(int64_t terms, int64_t vl, int64_t mr, int64_t nc);
 
 /* Functions for the fields of tg_gemm_sketch: propose.c, bound.c. */
 #define TG_GEMM_PROPOSE_(name) void tg_gemm_propose_##name(tg_gemm_points *to);

@@ -3,8 +3,7 @@
 #include <stdio.h>
 #include "gemm/sketch.h"
 
-/* All vectors are unrolled where they are few. */
-static tg_gemm_rest rest_of(int64_t terms, int64_t vl, int64_t mr, int64_t nc) {
+tg_gemm_rest tg_gemm_dot_rest(int64_t terms, int64_t vl, int64_t mr, int64_t nc) {
   enum { FEW = 4 };   /* terms */
   if (terms % vl == 0) return GEMM_NO_REST;
   if ((terms + vl - 1) / vl * mr * nc <= TG_GEMM_DOT_WHOLE) return GEMM_REST_UNROLLED;
@@ -82,7 +81,7 @@ TG_KERNEL(gemm_dot, M, N, K, lda, ldb, ldc) {
     tg_kit_word(tg_b_, "split %c %s as ir iu", o.r, tg_kit_rows_list(list, sizeof list, mr)),
         tg_kit_word(tg_b_, "order ir cb iu"), tg_kit_word(tg_b_, "upcast iu");
   if (nc > 1) tg_kit_word(tg_b_, "split cb {%lld, 1} as jo ju", (long long)nc), tg_kit_word(tg_b_, "upcast ju");
-  tg_gemm_rest rest = p->k.lo == p->k.hi ? rest_of(p->k.lo, vl, mr, nc) : GEMM_REST_ONE_BY_ONE;
+  tg_gemm_rest rest = p->k.lo == p->k.hi ? tg_gemm_dot_rest(p->k.lo, vl, mr, nc) : GEMM_REST_ONE_BY_ONE;
   if (rest == GEMM_REST_UNROLLED)
     tg_kit_word(tg_b_, "split k VL as ko kl"), tg_kit_word(tg_b_, "unroll ko"), tg_kit_word(tg_b_, "lane kl");
   else if (rest == GEMM_REST_BEHIND) {
