@@ -195,19 +195,17 @@ static double panels(const view *v, const tg_kit_choice *c, bool both) {
   if (grouped) groups = up(up(v->rows, mr), knob(c, "MB", 1));
   view w = *v;
   w.column_converted = false, w.row_converted = v->row_converted && !both;
+  /* each panel is computed as a whole, the last one too, unless it is the only one */
+  int64_t vectors = v->columns < wide ? up(v->columns, vl) : nu;
+  double wide_n = v->columns < wide ? vectors_of(v, v->columns, vl) : (double)nu;
   int n = list_of(v->rows, mr, list);
   for (int i = 0; i < n; i++) {
-    for (int part = 0; part < 2; part++) {   /* the last panel has the vectors that are left */
-      int64_t vectors = part ? up(v->columns % wide, vl) : nu;
-      double times = (double)list[i].times * (double)(part ? v->columns % wide != 0 : v->columns / wide);
-      double wide_n = part ? vectors_of(v, v->columns % wide, vl) : (double)nu;
-      work term = term_of_tile(&w, list[i].mr, wide_n, vl);
-      term.instructions += 2.0 / uk;
-      term.loads += spilled(v, list[i].mr * vectors + vectors + 1);
-      double first = tile_of(v, term, terms, uk, 1, sums_of_tile(v, list[i].mr, wide_n, vl, v->reads_c)),
-             other = tile_of(v, term, terms, uk, 1, sums_of_tile(v, list[i].mr, wide_n, vl, true));
-      if (times > 0) core += times * (first + (blocks - 1) * other);
-    }
+    work term = term_of_tile(&w, list[i].mr, wide_n, vl);
+    term.instructions += 2.0 / uk;
+    term.loads += spilled(v, list[i].mr * vectors + vectors + 1);
+    double first = tile_of(v, term, terms, uk, 1, sums_of_tile(v, list[i].mr, wide_n, vl, v->reads_c)),
+           other = tile_of(v, term, terms, uk, 1, sums_of_tile(v, list[i].mr, wide_n, vl, true));
+    core += (double)list[i].times * panels_n * (first + (blocks - 1) * other);
     memory += (double)list[i].times * blocks *
               from(v, (double)v->columns * terms * v->packed_size, panel + (double)(list[i].mr * of) * v->row_size);
   }
