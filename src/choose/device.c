@@ -12,6 +12,22 @@ enum { MOST_THREADS = 256, MOST_WARPS = 8, MOST_COPIES = 8 };
 
 typedef struct { tg_nest *n; tg_opt opt; } attempt;
 
+static const tg_uop *outermost(const tg_nest *n, const tg_site *site) {
+  const tg_uop *range = site->range;
+  for (uint32_t p = site->parent; p != UINT32_MAX; p = n->s.sites.data[p].parent) range = n->s.sites.data[p].range;
+  return range;
+}
+
+const char *tg_device_name(tg_nest *n, const tg_uop *range) {
+  const char *name = tg_axis_name(&n->s, range);
+  if (!n->versioned || n->top->op != TG_OP_END || n->top->src[0] == range) return name;
+  tg_axis axis = tg_nest_axis_sites(n, name);
+  for (uint32_t i = 0; i < axis.n; i++)
+    if (outermost(n, &axis.site[i]) != n->top->src[0])
+      return tg_format(&n->j->env, "%s.%s", tg_range_name(&n->s, n->top->src[0]), tg_axis_base(&n->s, range));
+  return name;
+}
+
 /* The list of sites is memory that a trial has written to: it is made again. */
 static void restore(tg_nest *n, const tg_schedule *before) {
   n->s = *before;
@@ -84,7 +100,7 @@ static int64_t power_of_two_from(int64_t v) {
 
 /* Splits a range into threads: warps of lanes. outer: name of the loop over the iterations beyond these; NULL: none. */
 static bool threads_along(tg_nest *n, const tg_uop *range, const char *warps, const char **outer) {
-  const char *name = tg_axis_name(&n->s, range), *base = tg_nest_base(n, name);
+  const char *name = tg_device_name(n, range), *base = tg_nest_base(n, name);
   int64_t extent = constant_extent(range), lanes = n->l->target->lanes, most = MOST_THREADS;
   *outer = NULL;
   if (extent == 1 || extent == 0) return false;
@@ -211,7 +227,7 @@ static bool perfect_nest(tg_nest *n, uint32_t depth, const tg_uop *const *chain)
 /* ---- other nests ---- */
 
 static bool warps_along(tg_nest *n, const tg_uop *range) {
-  const char *name = tg_axis_name(&n->s, range), *base = tg_nest_base(n, name);
+  const char *name = tg_device_name(n, range), *base = tg_nest_base(n, name);
   int64_t extent = constant_extent(range);
   if (extent < 2 || extent > MOST_WARPS * MOST_COPIES) return false;
   if (extent <= MOST_WARPS) return tg_device_word(n, "local %s", name);
@@ -222,7 +238,7 @@ static bool warps_along(tg_nest *n, const tg_uop *range) {
 }
 
 static void lanes_along(tg_nest *n, const tg_uop *range) {
-  const char *name = tg_axis_name(&n->s, range), *base = tg_nest_base(n, name);
+  const char *name = tg_device_name(n, range), *base = tg_nest_base(n, name);
   int64_t extent = constant_extent(range), lanes = n->l->target->lanes;
   if (extent < 2) {
     if (extent < 0 && tg_device_word(n, "split %s %lld as %s.o %s.l", name, (long long)lanes, base, base))
@@ -282,12 +298,12 @@ static void device_nest(tg_nest *n, const tg_uop *top) {
   }
   for (uint32_t k = depth; k-- > 0;)   /* innermost first: each moves outside the one before */
     if (tg_range_kind(chain[k]->src[0]) == TG_LOOP && loop_of(n, chain[k]->src[0]))
-      tg_device_word(n, "global %s", tg_axis_name(&n->s, chain[k]->src[0]));
+      tg_device_word(n, "global %s", tg_device_name(n, chain[k]->src[0]));
 }
 
 static bool a_sum_in_parts(tg_nest *n) {
   for (uint32_t i = 0; i < n->s.sink->n; i++) {
-    const tg_uop *chain[NEST_MAX] = {NULL}, *only = n->s.sink->src[i];
+    const tg_uop *chain[NEST_MAX] = {NULL}, *only = n->top = n->s.sink->src[i];
     uint32_t depth = only->op == TG_OP_END ? chain_of(only, chain) : 0;
     if (depth) only = chain[depth - 1]->n == 2 ? chain[depth - 1]->src[1] : NULL;
     if (only && only->op == TG_OP_STORE && tg_device_parts(n, depth, chain, only)) return true;
@@ -301,13 +317,24 @@ static bool a_scan(tg_nest *n) {
   return false;
 }
 
+/* A program of one nest that is a product with sizes known at the call alone. */
+static void open_sizes(tg_nest *n) {
+  const tg_uop *chain[NEST_MAX] = {NULL}, *only = NULL;
+  uint32_t statements = 0;
+  for (uint32_t i = 0; i < n->s.sink->n; i++)
+    if (n->s.sink->src[i]->op != TG_OP_DEFINE) only = n->s.sink->src[i], statements++;
+  n->top = only;
+  if (statements == 1 && only->op == TG_OP_END) tg_device_versions(n, chain_of(only, chain), chain);
+}
+
 void tg_nest_device(tg_nest *n) {
+  open_sizes(n);
   while (a_sum_in_parts(n)) {}
   while (a_scan(n)) {}
   uint32_t count = n->s.sink->n;
   for (uint32_t i = count; i-- > 0;) {
     if (n->s.sink->n != count) return;   /* a word has added top-level statements, so i is no longer valid */
-    const tg_uop *u = n->s.sink->src[i];
+    const tg_uop *u = n->top = n->s.sink->src[i];
     if (u->op == TG_OP_END || u->op == TG_OP_STORE) device_nest(n, u);
   }
 }

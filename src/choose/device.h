@@ -15,6 +15,11 @@ typedef struct {
 bool tg_device_try(tg_nest *n, const tg_words *words);
 /* Adds the word to the schedule, and the program that the heuristic reads becomes what it makes, if it is legal. */
 bool tg_device_word(tg_nest *n, const char *format, ...) TG_PRINTF(2, 3);
+/* What the word calls the range in the nest n->top: versions of one nest have ranges of the same names. */
+const char *tg_device_name(tg_nest *n, const tg_uop *range);
+/* Divides a program that is one product whose sizes are open into versions: those whose rows lie at whole vectors, and
+ * classes of sizes, each with tiles of its own. chain: of the only nest. */
+void tg_device_versions(tg_nest *n, uint32_t depth, const tg_uop *const *chain);
 /* True if a sum of the perfect nest, whose only statement is the store, is taken in parts: the program has one more
  * nest then. */
 bool tg_device_parts(tg_nest *n, uint32_t depth, const tg_uop *const *chain, const tg_uop *store);
@@ -33,9 +38,10 @@ typedef struct {
 bool tg_device_stage(tg_nest *n, tg_words *w, const tg_device_tile *t);   /* its words; false: it lies unfitly */
 /* True if the list has a loop over blocks of keys with the two products of attention, and was scheduled so. */
 bool tg_device_attention(tg_nest *n, const tg_uop *innermost);
-/* Terms of each part in which the sum of such a contraction is best taken: all of them where one part is; negative if
- * their number is not known, 0 if it is no contraction. sum: its range. */
-int64_t tg_device_product_part(tg_nest *n, uint32_t depth, const tg_uop *const *chain, const tg_uop **sum);
+/* Terms of each part in which the sum of such a contraction is best taken: all of them where one part is; 0 if it is no
+ * contraction. sum: its range; terms: all of them, as they count. */
+int64_t tg_device_product_part(tg_nest *n, uint32_t depth, const tg_uop *const *chain, const tg_uop **sum,
+                               int64_t *terms);
 /* Cycles of a core from the end of one launch to the work of the next. */
 static inline double tg_device_launch_cycles(const tg_target *t) { return t->launch_ns * (double)t->clock / 1000; }
 /* True if the perfect nest stores along rows what depends on reductions over them, or results of each row, and was

@@ -13,6 +13,8 @@
  * memory and is given data from outside. The words are applied together: if one is refused, none stays. */
 #include "choose/device_product.h"
 
+enum { MOST_COPIES = 16 };   /* of a thread that are written out: each has an address */
+
 /* ---- words ---- */
 
 static void TG_PRINTF(2, 3) say(tg_words *w, const char *format, ...) {
@@ -110,9 +112,38 @@ static void copy(const tg_device_product *c, tg_words *w, const tg_device_operan
   else {
     say(w, "split %s.%u %u as %s.o %s.i", o->copy, last - 2, threads, o->copy, o->copy);
     if (threads > 1) say(w, "local %s.i", o->copy);
-    say(w, "upcast %s.o", o->copy);
+    if (lines <= threads * MOST_COPIES) say(w, "upcast %s.o", o->copy);
   }
   if (last == 3) say(w, "upcast %s.0", o->copy);
+}
+
+/* Versions have buffers of their own. */
+static const char *own_name(const tg_device_product *c, const char *buffer) {
+  tg_nest *n = c->n;
+  return n->versioned ? tg_format(&n->j->env, "%s.%s", buffer, tg_range_name(&n->s, n->top->src[0])) : buffer;
+}
+
+/* What the words call the loops of both operands and the range of the sum, and how names of their parts begin. */
+typedef struct { const char *name[3], *base[3]; const tg_uop *range[3]; } product_names;
+
+static product_names names_of(const tg_device_product *c) {
+  product_names p = {.range = {c->a.loop, c->b.loop, c->sum}};
+  for (int w = 0; w < 3; w++) {
+    p.name[w] = tg_device_name(c->n, p.range[w]);
+    p.base[w] = tg_nest_base(c->n, p.name[w]);
+  }
+  return p;
+}
+
+/* Tiles and blocks of terms. In a version the others' names have that of the outermost loop, which is split last. */
+static void say_tiles(const tg_device_product *c, tg_words *w, const product_names *p, uint32_t rows,
+                      uint32_t columns) {
+  const uint32_t size[3] = {rows, columns, c->terms};
+  const tg_uop *last = c->n->versioned ? c->n->top->src[0] : NULL;
+  for (uint32_t turn = 0; turn < 2; turn++)
+    for (int x = 0; x < 3; x++)
+      if ((p->range[x] == last) == turn)
+        say(w, "split %s %u as %s.b %s.t", p->name[x], size[x], p->base[x], p->base[x]);
 }
 
 /* Blocks of terms around the tile, whose sums wait in registers. */
@@ -121,8 +152,8 @@ static void say_order(const tg_device_product *c, tg_words *w, uint32_t depth, c
   tg_str order = tg_str_new(w->env);
   for (uint32_t d = 0; d < depth; d++)
     if (chain[d]->src[0] != c->a.loop && chain[d]->src[0] != c->b.loop)
-      tg_str_printf(&order, " %s", tg_axis_name(&c->n->s, chain[d]->src[0]));
-  const char *output = tg_buffer_info(c->n->j, c->store->src[0])->name;
+      tg_str_printf(&order, " %s", tg_device_name(c->n, chain[d]->src[0]));
+  const char *output = own_name(c, tg_buffer_info(c->n->j, c->store->src[0])->name);
   say(w, "order%s %s.b %s.b %s.b %s.t %s.t in %s.sum", order.n ? order.data : "", ib, jb, kb, ib, jb, output);
 }
 
@@ -132,17 +163,14 @@ static void say_grid(const tg_device_product *c, tg_words *w, uint32_t depth, co
   say(w, "global %s.b", jb);
   for (uint32_t d = depth; d-- > 0;)
     if (chain[d]->src[0] != c->a.loop && chain[d]->src[0] != c->b.loop)
-      say(w, "global %s", tg_axis_name(&c->n->s, chain[d]->src[0]));
+      say(w, "global %s", tg_device_name(c->n, chain[d]->src[0]));
 }
 
 static void write_words(const tg_device_product *c, tg_words *w, uint32_t depth, const tg_uop *const *chain) {
-  tg_nest *n = c->n;
-  const char *i = tg_axis_name(&n->s, c->a.loop), *j = tg_axis_name(&n->s, c->b.loop), *k = tg_axis_name(&n->s, c->sum);
-  const char *ib = tg_nest_base(n, i), *jb = tg_nest_base(n, j), *kb = tg_nest_base(n, k);
+  const product_names p = names_of(c);
+  const char *ib = p.base[0], *jb = p.base[1], *kb = p.base[2];
   uint32_t rows = c->warp_rows * c->warps_down, columns = c->warp_columns * c->warps_across;
-  say(w, "split %s %u as %s.b %s.t", i, rows, ib, ib);
-  say(w, "split %s %u as %s.b %s.t", j, columns, jb, jb);
-  say(w, "split %s %u as %s.b %s.t", k, c->terms, kb, kb);
+  say_tiles(c, w, &p, rows, columns);
   say_order(c, w, depth, chain, ib, jb, kb);
   copy(c, w, &c->a, rows, c->warp_rows, tg_format(w->env, "%s.b", kb));
   copy(c, w, &c->b, columns, c->warp_columns, tg_format(w->env, "%s.b", kb));
@@ -212,12 +240,10 @@ static void thread_elements(tg_words *w, const char *b, uint32_t elements) {
 static bool by_threads(tg_device_product *c, uint32_t depth, const tg_uop *const *chain) {
   tg_nest *n = c->n;
   tg_words w = {.env = &n->j->env};
-  const char *i = tg_axis_name(&n->s, c->a.loop), *j = tg_axis_name(&n->s, c->b.loop), *k = tg_axis_name(&n->s, c->sum);
-  const char *ib = tg_nest_base(n, i), *jb = tg_nest_base(n, j), *kb = tg_nest_base(n, k);
+  const product_names p = names_of(c);
+  const char *ib = p.base[0], *jb = p.base[1], *kb = p.base[2];
   uint32_t size = TG_SIDE * c->warp_rows;
-  say(&w, "split %s %u as %s.b %s.t", i, size, ib, ib);
-  say(&w, "split %s %u as %s.b %s.t", j, size, jb, jb);
-  say(&w, "split %s %u as %s.b %s.t", k, c->terms, kb, kb);
+  say_tiles(c, &w, &p, size, size);
   say_order(c, &w, depth, chain, ib, jb, kb);
   copy_of_terms(c, &w, &c->a, size, tg_format(w.env, "%s.b", kb));
   copy_of_terms(c, &w, &c->b, size, tg_format(w.env, "%s.b", kb));
@@ -230,7 +256,7 @@ static bool by_threads(tg_device_product *c, uint32_t depth, const tg_uop *const
 }
 
 /* The sizes for the instruction, or else for threads; false: neither is worth it. */
-static bool choose_sizes(tg_device_product *c, uint32_t depth, const tg_uop *const *chain) {
+bool tg_device_product_choose(tg_device_product *c, uint32_t depth, const tg_uop *const *chain) {
   return c->n->l->target->core_registers && tg_device_product_find(c, depth, chain) &&
          (c->row ? tg_device_product_tiles(c) : tg_device_product_elements(c));
 }
@@ -238,19 +264,21 @@ static bool choose_sizes(tg_device_product *c, uint32_t depth, const tg_uop *con
 bool tg_device_contraction(tg_nest *n, uint32_t depth, const tg_uop *const *chain) {
   tg_device_product c = {.n = n};
   tg_words w = {.env = &n->j->env};
-  if (!choose_sizes(&c, depth, chain)) return false;
+  if (!tg_device_product_choose(&c, depth, chain)) return false;
   if (!n->l->target->async_copy) c.stages = 1;
+  c.a.copy = own_name(&c, c.a.copy), c.b.copy = own_name(&c, c.b.copy);
   if (!c.row) return by_threads(&c, depth, chain);
   write_words(&c, &w, depth, chain);
   return tg_device_try(n, &w);
 }
 
-int64_t tg_device_product_part(tg_nest *n, uint32_t depth, const tg_uop *const *chain, const tg_uop **sum) {
+int64_t tg_device_product_part(tg_nest *n, uint32_t depth, const tg_uop *const *chain, const tg_uop **sum,
+                               int64_t *terms) {
   tg_device_product c = {.n = n};
-  if (!choose_sizes(&c, depth, chain)) return 0;
-  int64_t terms = tg_extent(c.sum)->op == TG_OP_CONST ? tg_extent(c.sum)->arg : -1;
+  if (!tg_device_product_choose(&c, depth, chain)) return 0;
   *sum = c.sum;
-  return terms < 0 ? terms : terms / c.parts;
+  *terms = tg_device_product_terms(&c);
+  return *terms / c.parts;
 }
 
 /* ---- for other products ---- */

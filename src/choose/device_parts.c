@@ -74,15 +74,15 @@ static bool is_inside(tg_nest *n, const tg_uop *reduce, uint32_t count, const tg
 }
 
 static bool take(tg_nest *n, const tg_uop *range, int64_t terms) {
-  const char *name = tg_axis_name(&n->s, range), *b = tg_nest_base(n, name);
+  const char *name = tg_device_name(n, range), *b = tg_nest_base(n, name);
   return tg_device_word(n, "thread %s %lld as %s.p %s.q", name, (long long)terms, b, b);
 }
 
 bool tg_device_parts(tg_nest *n, uint32_t depth, const tg_uop *const *chain, const tg_uop *store) {
   uint32_t count;
   const tg_uop *sum;
-  int64_t part = tg_device_product_part(n, depth, chain, &sum);
-  if (part) return part > 0 && part < extent_of(sum) && take(n, sum, part);
+  int64_t all, part = tg_device_product_part(n, depth, chain, &sum, &all);
+  if (part) return part < all && take(n, sum, part);
   if (tg_device_keeps_rows(n, depth, chain, store)) return false;   /* parts would read them again for each use */
   const tg_uop **order = tg_toposort(n->j, store, &count);
   for (uint32_t i = 0; i < count; i++) {   /* those inside others first */

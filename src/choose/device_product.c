@@ -48,18 +48,39 @@ bool tg_device_operand_lies(tg_job *j, tg_device_operand *o, const tg_uop *sum, 
   return true;
 }
 
+/* What the sum adds: without the condition of a split, which is on the factors too. */
+static const tg_uop *product_of(const tg_uop *reduce) {
+  const tg_uop *value = reduce->src[0];
+  bool split = value->op == TG_OP_WHERE && value->src[2]->op == TG_OP_CONST && !value->src[2]->arg;
+  return split ? value->src[1] : value;
+}
+
+/* Is the load gated at most by being inside of the buffer, and 0 outside? So is a copy of it. */
+static bool is_whole(tg_job *j, const tg_uop *load) {
+  const tg_uop *define = tg_define_of(load->src[0]), *within = NULL;
+  if (!tg_gate(load)) return true;
+  if (tg_alternative(load)->op != TG_OP_CONST || tg_alternative(load)->arg) return false;
+  for (uint32_t d = 0; d < tg_access_rank(load); d++) {
+    within = tg_and(j, within, tg_op2(j, TG_OP_LE, tg_index(j, 0), load->src[1 + d]));
+    within = tg_and(j, within, tg_op2(j, TG_OP_LT, load->src[1 + d], define->src[d]));
+  }
+  tg_facts facts = {NULL, within};
+  return tg_proves(j, &facts, tg_gate(load));
+}
+
 static bool find_operand(tg_device_product *c, const tg_uop *factor, tg_type type, const tg_uop *loop,
                          tg_device_operand *o) {
   tg_job *j = c->n->j;
   while (factor->op == TG_OP_CAST && factor->type == c->reduce->type) factor = factor->src[0];
-  if (factor->op != TG_OP_LOAD || factor->type != type || tg_gate(factor) || !tg_uses(j, factor, loop)) return false;
+  if (factor->op != TG_OP_LOAD || factor->type != type || !tg_uses(j, factor, loop) || !is_whole(j, factor))
+    return false;
   *o = (tg_device_operand){.load = factor, .loop = loop};
   return tg_buffer_info(j, factor->src[0])->role == TG_ROLE_IN && tg_device_operand_lies(j, o, c->sum, type);
 }
 
 static bool find_operands(tg_device_product *c, const tg_uop *rows, const tg_uop *columns) {
   tg_job *j = c->n->j;
-  const tg_uop *product = c->reduce->src[0];
+  const tg_uop *product = product_of(c->reduce);
   tg_type a = c->row ? c->row->a_type : product->type, b = c->row ? c->row->b_type : product->type;
   for (int turned = 0; turned < 2; turned++)
     if (find_operand(c, product->src[turned], a, rows, &c->a) &&
@@ -70,7 +91,7 @@ static bool find_operands(tg_device_product *c, const tg_uop *rows, const tg_uop
 
 /* Products that the instruction rounds as the language does: it must widen its operands. */
 static bool fits(const tg_device_product *c, const tg_matrix_row *r) {
-  const tg_uop *product = c->reduce->src[0];
+  const tg_uop *product = product_of(c->reduce);
   return r->m > 1 && r->c_type == c->reduce->type && tg_type_bits(r->a_type) < tg_type_bits(r->c_type) &&
          r->form != TG_MATRIX_TILE && product->type == r->c_type && tg_matrix_on(r, c->n->l->target);
 }
@@ -111,7 +132,7 @@ bool tg_device_product_find(tg_device_product *c, uint32_t depth, const tg_uop *
     if (order[i]->op == TG_OP_REDUCE) c->reduce = order[i], found++;
   if (found != 1) return false;
   tg_reduce_arg a = tg_reduce_info(c->reduce);
-  value = c->reduce->src[0];
+  value = product_of(c->reduce);
   if (a.generic || a.in_order || a.op != TG_OP_ADD || a.ranges != 1 || value->op != TG_OP_MUL) return false;
   c->sum = tg_reduce_ranges(c->reduce)[0];
   if (tg_range_kind(c->sum) != TG_REDUCE && tg_range_kind(c->sum) != TG_LOOP) return false;

@@ -26,6 +26,7 @@ typedef struct tg_device_product {
   tg_device_operand a, b;         /* rows, columns */
   double around;                   /* iterations of the other loops, of which each has a product of its own */
   bool tasks;                      /* one of these is global already */
+  int64_t most_rows, most_columns; /* where only so many count, else 0 */
   /* sizes: of a warp's tile, or of a thread's without an instruction; terms: of a block; parts: of the sum, each for a
    * group of its own, that cost least */
   uint32_t warp_rows, warp_columns, warps_down, warps_across, terms, stages, parts;
@@ -39,4 +40,8 @@ bool tg_device_product_find(tg_device_product *c, uint32_t depth, const tg_uop *
  * False: there is no instruction (or there is one), there is no room, or it is not worth it. */
 bool tg_device_product_tiles(tg_device_product *c);
 bool tg_device_product_elements(tg_device_product *c);
+/* Terms of the sum, as they count. */
+int64_t tg_device_product_terms(const tg_device_product *c);
+/* Chooses sizes as for the contraction itself; false: it is none, or not worth it. */
+bool tg_device_product_choose(tg_device_product *c, uint32_t depth, const tg_uop *const *chain);
 #endif

@@ -6,15 +6,18 @@
  *   element of a row  =  block * copies * threads * vector  +  copy * threads * vector  +  warp * lanes * vector
  *                        +  lane * vector  +  element of a vector
  *
- * A vector is 16 bytes where rows begin at such. Where the row is needed more than once and a thread's registers hold
- * its elements, there is one block, and memory is read once. Longer rows are read in blocks, once for each reduction
- * and for the store. Rows that a warp has take no exchange through LOCAL memory; then several warps of a group have a
- * row each. */
+ * A vector is 16 bytes where rows begin at such. Rows that begin at no sector of memory are counted from the sector in
+ * which they begin (`align`), so that no access of a warp shares one with its neighbours. Where the row is needed more
+ * than once and a thread's registers hold its elements, there is one block, and memory is read once. Longer rows are
+ * read in blocks, once for each reduction and for the store. Rows that a warp has take no exchange through LOCAL
+ * memory; then several warps of a group have a row each. */
 #include "choose/device.h"
 #include "ranges/ranges.h"
 
 enum {
   UNIT = 16,            /* bytes of the widest access */
+  SECTOR = 64,          /* of memory: 32 bytes on NVIDIA, 64 on AMD */
+  LONG = 8,             /* sectors of a row, at least, for which those that it shares with its neighbours are counted */
   A_WARP_HOLDS = 32,    /* elements that a lane keeps of a row which one warp has */
   A_GROUP_HOLDS = 16,   /* and where a group has it: more threads for more loads under way */
   REGISTERS = 32,       /* of a thread, for addresses, what is computed and loads under way, beside the elements */
@@ -44,6 +47,10 @@ typedef struct {
   uint32_t streams, bytes;         /* inputs that the reductions read along the row; bytes of the widest element */
   int64_t extent;
   uint32_t vector, warps, copies;
+  /* Rows that begin at no sector: what an index along them is counted from, so that accesses of a warp begin at
+   * multiples of `block` elements of memory. NULL: they do */
+  const tg_uop *lead;
+  uint32_t block;
   bool kept;                       /* in registers: there is one block */
   /* Each row has a result: a loop whose iterations a thread has all at once, since they need the same elements of the
    * largest input (the rows of a product with weights), or NULL; how many. And iterations of the loop over rows that it
@@ -259,6 +266,42 @@ static void find_together(row_nest *r, const seen_nest *s, const tg_uop **larges
   if (r->rows && extent_of(r->rows) > 1 && bytes_along(r, s, r->rows, &any) > 0) r->side = SIDE_BY_SIDE;
 }
 
+/* ---- rows that begin anywhere ---- */
+
+/* Elements of the buffer in front of the row that the access moves along; NULL: it does not, or not as rows do. */
+static const tg_uop *begin_of(const row_nest *r, const tg_uop *access) {
+  tg_job *j = r->n->j;
+  const tg_uop *define = tg_define_of(access->src[0]), *range = r->along, *e = tg_index(j, 0), *zero = e;
+  uint32_t rank = tg_access_rank(access);
+  for (uint32_t k = 0; k < r->reductions && (!range || !tg_uses(j, access, range)); k++) range = r->range[k];
+  if (define->arg >> 32 & TG_STRIDED || !range || tg_access_motion(j, access, range) != TG_CONTIGUOUS) return NULL;
+  for (uint32_t d = 0; d < rank; d++) {
+    if (d && define->src[d]->op != TG_OP_CONST) return NULL;
+    e = tg_idx_add(j, d ? tg_idx_mul(j, e, define->src[d]->arg) : e, access->src[1 + d]);
+  }
+  return tg_simplify(j, r->n->l->rules, tg_substitute(j, e, 1, &range, &zero));
+}
+
+/* Do all of them that move with loops around begin alike, and at no sector? */
+static void find_lead(row_nest *r, uint32_t count, const tg_uop *const *order) {
+  tg_job *j = r->n->j;
+  const tg_uop *lead = NULL, *rest = NULL;
+  uint32_t n = r->bytes && r->bytes < SECTOR ? SECTOR / r->bytes : 1;
+  if (r->vector > 1 || n == 1 || r->many * r->side > 1 || r->extent < n * LONG) return;
+  for (uint32_t i = 0; i < count; i++) {
+    if (order[i]->op != TG_OP_LOAD && order[i]->op != TG_OP_STORE) continue;
+    const tg_uop *e = begin_of(r, order[i]), *own;
+    if (!e || e->op == TG_OP_CONST) continue;
+    own = tg_simplify(j, r->n->l->rules, tg_op2(j, TG_OP_MOD, e, tg_index(j, n)));
+    if (lead && own != rest) return;
+    lead = e, rest = own;
+  }
+  if (!lead || rest->op == TG_OP_CONST) return;
+  r->lead = lead;
+  r->block = n;
+  r->extent += n - 1;
+}
+
 static bool find_rows(row_nest *r, uint32_t depth, const tg_uop *const *chain) {
   tg_job *j = r->n->j;
   uint32_t count;
@@ -277,6 +320,7 @@ static bool find_rows(row_nest *r, uint32_t depth, const tg_uop *const *chain) {
   find_together(r, &seen, &largest);
   find_streams(r, count, order, largest);
   find_vector(r, count, order);
+  find_lead(r, count, order);
   r->results = results_of(depth, chain);
   return true;
 }
@@ -355,8 +399,9 @@ static void TG_PRINTF(2, 3) say(tg_words *w, const char *format, ...) {
 
 static void spread(const row_nest *r, tg_words *w, const tg_uop *range, bool reduction) {
   tg_nest *n = r->n;
-  const char *name = tg_axis_name(&n->s, range), *b = tg_nest_base(n, name);
+  const char *name = tg_device_name(n, range), *b = tg_nest_base(n, name);
   uint32_t lanes = n->l->target->lanes, at_once = r->warps * lanes * r->vector;
+  if (r->lead) say(w, "align %s %u at %s", name, r->block, tg_text(n->j, r->lead));
   const char *terms = r->many * r->side > 1 ? "unroll" : "upcast";   /* a sum for each result, or one for each term */
   if (!r->kept && r->extent > (int64_t)r->copies * at_once) {
     say(w, "split %s %u as %s.o %s.b", name, r->copies * at_once, b, b);
@@ -382,7 +427,7 @@ static void spread(const row_nest *r, tg_words *w, const tg_uop *range, bool red
 
 static void spread_shared(const row_nest *r, tg_words *w, const tg_uop *range) {
   tg_nest *n = r->n;
-  const char *name = tg_axis_name(&n->s, range), *b = tg_nest_base(n, name);
+  const char *name = tg_device_name(n, range), *b = tg_nest_base(n, name);
   if (extent_of(range) > n->l->target->lanes) {
     say(w, "split %s %u as %s.c %s.l", name, n->l->target->lanes, b, b);
     say(w, "upcast %s.c", b);
@@ -394,7 +439,7 @@ static void spread_shared(const row_nest *r, tg_words *w, const tg_uop *range) {
 static void say_words(const row_nest *r, tg_words *w, uint32_t depth, const tg_uop *const *chain) {
   tg_nest *n = r->n;
   for (uint32_t i = 0; i < r->inners; i++) {
-    const char *name = tg_axis_name(&n->s, r->inner[i]), *b = tg_nest_base(n, name);
+    const char *name = tg_device_name(n, r->inner[i]), *b = tg_nest_base(n, name);
     bool chains = r->floats[i] && r->many * r->side < CHAINS && extent_of(r->inner[i]) > CHAINS;
     if (chains && extent_of(r->inner[i]) % CHAINS == 0) {
       say(w, "split %s %u as %s.o %s.c", name, CHAINS, b, b);
@@ -409,7 +454,7 @@ static void say_words(const row_nest *r, tg_words *w, uint32_t depth, const tg_u
   int64_t rows = r->rows ? extent_of(r->rows) / r->side : 1;
   bool several = r->warps == 1 && rows > (int64_t)n->l->target->threads * ROWS_A_GROUP && rows % ROWS_A_GROUP == 0;
   for (uint32_t d = depth - (r->along != NULL); d-- > 0;) {
-    const char *name = tg_axis_name(&n->s, chain[d]->src[0]), *b = tg_nest_base(n, name);
+    const char *name = tg_device_name(n, chain[d]->src[0]), *b = tg_nest_base(n, name);
     if (tg_range_kind(chain[d]->src[0]) != TG_LOOP) continue;
     if (chain[d]->src[0] == r->together) {
       say(w, "upcast %s", name);

@@ -49,7 +49,7 @@ bool tg_device_scan(tg_nest *n, const tg_uop *top) {
   double around;
   const tg_uop *end = scan_below(n, top, &around);
   if (!end || tg_type_bytes(tg_stored(end->src[1])->type) > RUN_BYTES) return false;
-  const char *name = tg_axis_name(&n->s, end->src[0]), *b = tg_nest_base(n, name);
+  const char *name = tg_device_name(n, end->src[0]), *b = tg_nest_base(n, name);
   int64_t block = block_of(n, end), extent = extent_of(end->src[0]);
   int64_t part = around > 0 && extent > 0 ? part_of(n, extent, around, block) : 0;
   if (part && tg_device_word(n, "thread %s %lld as %s.p %s.q", name, (long long)part, b, b))

@@ -3,6 +3,7 @@
  * registers, LOCAL memory, how fast a core multiplies, reads LOCAL memory and is given data from outside, and what a
  * launch costs. */
 #include "choose/device_product.h"
+#include "ranges/ranges.h"
 
 static int64_t extent_of(const tg_uop *range) {
   return tg_extent(range)->op == TG_OP_CONST ? tg_extent(range)->arg : -1;
@@ -10,6 +11,7 @@ static int64_t extent_of(const tg_uop *range) {
 
 enum {
   TYPICAL = 4096,            /* what a size that is not known counts as */
+  MOST_ELEMENTS = 1 << 26,   /* of the memory of all parts */
   MOST_GROUPS_A_CORE = 8,    /* beyond as many, further parts of a sum give idle cores nothing */
   THREAD_TERMS = 32          /* of a block, where threads multiply and add */
 };
@@ -44,11 +46,30 @@ static double waves_of(const tg_target *t, double groups) {
   return waves < 8 ? (double)(int64_t)(waves + 0.999) : waves;   /* the last one may leave cores idle */
 }
 
-/* May the sum be taken in parts? Their memory needs sizes that are known. */
-static bool may_part(const tg_device_product *c, int64_t m, int64_t n, int64_t terms) {
+/* An extent as it counts: what it is typically, or the most that it is, if that is less. most: likewise, unless 0. */
+static int64_t counted(const tg_device_product *c, const tg_uop *range, int64_t most) {
+  tg_i128 hi = tg_bounds_of(c->n->j, tg_extent(range)).hi;
+  int64_t extent = extent_of(range);
+  if (extent < 0) extent = hi > 0 && hi < TYPICAL ? (int64_t)hi : TYPICAL;
+  return most && most < extent ? most : extent;
+}
+
+int64_t tg_device_product_terms(const tg_device_product *c) { return counted(c, c->sum, 0); }
+
+/* The most elements that the parts of `terms` terms can have: their memory. */
+static double elements_of_parts(const tg_device_product *c, int64_t terms) {
+  tg_job *j = c->n->j;
+  double m = (double)tg_bounds_of(j, tg_extent(c->a.loop)).hi, n = (double)tg_bounds_of(j, tg_extent(c->b.loop)).hi;
+  if (c->most_rows && m > (double)c->most_rows) m = (double)c->most_rows;
+  if (c->most_columns && n > (double)c->most_columns) n = (double)c->most_columns;
+  return m * n * c->around * (double)(tg_bounds_of(j, tg_extent(c->sum)).hi + terms - 1) / (double)terms;
+}
+
+/* May the sum be taken in parts? All of them have whole blocks of terms. */
+static bool may_part(const tg_device_product *c) {
   tg_kind kind = tg_range_kind(c->sum);
-  return m > 0 && n > 0 && terms > 0 && terms % c->terms == 0 && c->around > 0 && !c->tasks &&
-         (double)m * (double)n * c->around < 1 << 24 && (kind == TG_REDUCE || kind == TG_LOOP);
+  return tg_divides(c->n->j, c->terms, tg_extent(c->sum)) && c->around > 0 && !c->tasks &&
+         (kind == TG_REDUCE || kind == TG_LOOP);
 }
 
 /* Cycles for all groups of rows x columns results, of which a block of terms takes each `block` cycles, as many at a
@@ -56,15 +77,15 @@ static bool may_part(const tg_device_product *c, int64_t m, int64_t n, int64_t t
  * that fill its ring. */
 static double cost_of(tg_device_product *c, int64_t rows, int64_t columns, double block) {
   const tg_target *t = c->n->l->target;
-  int64_t m = extent_of(c->a.loop), n = extent_of(c->b.loop), terms = extent_of(c->sum);
+  int64_t m = counted(c, c->a.loop, c->most_rows), n = counted(c, c->b.loop, c->most_columns);
+  int64_t terms = tg_device_product_terms(c), all = blocks(terms, c->terms);
   double around = c->around > 0 ? c->around : 1, filling = t->async_copy ? c->stages - 1 : 0;
-  double groups = (double)blocks(m < 0 ? TYPICAL : m, rows) * (double)blocks(n < 0 ? TYPICAL : n, columns) * around;
-  int64_t all = blocks(terms < 0 ? TYPICAL : terms, c->terms);
+  double groups = (double)blocks(m, rows) * (double)blocks(n, columns) * around;
   double least = waves_of(t, groups) * ((double)all + filling) * block;
   c->parts = 1;
-  if (!may_part(c, m, n, terms)) return least;
+  if (!may_part(c)) return least;
   for (uint32_t p = 2; 2 * p <= all && p * groups <= MOST_GROUPS_A_CORE * t->threads; p++) {
-    if (all % p) continue;
+    if (all % p || elements_of_parts(c, terms / p) > MOST_ELEMENTS) continue;
     double cost = waves_of(t, groups * p) * ((double)(all / p) + filling) * block +
                   cycles_to_add(c, (double)m * (double)n * around, p);
     if (cost * (1 + STEP) >= least) continue;

@@ -49,6 +49,7 @@ typedef struct {
   TG_VEC(tg_nest_reduce) reductions;
   TG_VEC(const tg_uop *) loads;
   double work;                    /* operations, roughly */
+  bool versioned;                 /* a device's program has versions for some sizes: names are of one nest */
   bool fast;                      /* functions will be instructions: words that say so follow the choice */
   bool threads;                   /* tasks are allowed: the author made none */
   uint32_t copies;                /* of statements, by the kinds that ranges have already */

@@ -16,8 +16,9 @@
 /* stride = times * by; by in machine type, or NULL */
 typedef struct { bool made; int64_t times[16]; const tg_uop *by[16]; } strides;
 
-/* Facts from the extents of the loops around: unless param == value, some loop has no iteration. */
-typedef struct fact { const struct fact *outer; const tg_uop *param; int64_t value; } fact;
+/* Facts from the extents of the loops around: unless param == value, some loop has no iteration; or unless
+ * param % divisor == 0, a power of two (0: the fact is the value). */
+typedef struct fact { const struct fact *outer; const tg_uop *param; int64_t value, divisor; } fact;
 
 typedef struct {
   tg_job *j;
@@ -96,9 +97,15 @@ static const tg_uop *divide(state *s, const tg_uop *u, const tg_uop *a, const tg
 
 /* ---- offsets ---- */
 
-static const strides *strides_of(state *s, const tg_uop *define) {
-  strides *st = &s->of[tg_buffer_ordinal(define)];
-  if (st->made) return st;
+/* A power of two that divides the parameter where the access stands; 1: none is known. */
+static int64_t divisor_of(const state *s, const tg_uop *access, const tg_uop *param) {
+  if (!s->facts || !access || param->op != TG_OP_PARAM) return 1;
+  for (const fact *f = s->facts[access->id]; f; f = f->outer)
+    if (f->param == param && f->divisor) return f->divisor;
+  return 1;
+}
+
+static void made_strides(state *s, const tg_uop *define, const tg_uop *access, strides *st) {
   bool strided = (define->arg >> 32 & TG_STRIDED) != 0;
   uint32_t rank = strided ? define->n / 2 : define->n;
   tg_assert(&s->j->env, rank <= TG_COUNT(st->times) && (!strided || define->n == 2 * rank));
@@ -106,26 +113,38 @@ static const strides *strides_of(state *s, const tg_uop *define) {
   const tg_uop *by = NULL;
   st->made = true;
   for (uint32_t i = rank; i-- > 0;) {
-    const tg_uop *d = define->src[strided ? rank + i : i];
-    bool constant = d->op == TG_OP_CONST;
-    if (strided) {
-      st->times[i] = constant ? d->arg : 1;
-      st->by[i] = constant ? NULL : as(s, d, TG_I64);
-      continue;
-    }
-    st->times[i] = times;
-    st->by[i] = by;
-    if (!constant) by = by ? tg_op2(s->j, TG_OP_MUL, as(s, d, TG_I64), by) : as(s, d, TG_I64);
-    else if (__builtin_mul_overflow(times, d->arg, &times))
+    const tg_uop *d = define->src[strided ? rank + i : i], *open = NULL;
+    int64_t known = d->op == TG_OP_CONST ? d->arg : divisor_of(s, access, d);
+    if (d->op != TG_OP_CONST) open = as(s, d, TG_I64);
+    if (open && known > 1) open = bin(s, TG_OP_SHR, open, tg_const_int(s->j, TG_I64, __builtin_ctzll((uint64_t)known)));
+    st->times[i] = strided ? known : times;
+    st->by[i] = strided ? open : by;
+    if (strided) continue;
+    if (open) by = by ? tg_op2(s->j, TG_OP_MUL, open, by) : open;
+    if (__builtin_mul_overflow(times, known, &times))
       tg_fail(&s->j->env, TG_ELIMIT, "%s has more than 2^63 elements", tg_buffer_info(s->j, define)->name);
   }
+}
+
+static const strides *strides_of(state *s, const tg_uop *define) {
+  strides *st = &s->of[tg_buffer_ordinal(define)];
+  if (!st->made) made_strides(s, define, NULL, st);
   return st;
+}
+
+/* Those of one access, where facts tell more of it; work: memory for them. */
+static const strides *strides_at(state *s, const tg_uop *define, const tg_uop *access, strides *work) {
+  bool more = false;
+  for (uint32_t i = 0; i < define->n; i++) more |= divisor_of(s, access, define->src[i]) > 1;
+  if (!more) return strides_of(s, define);
+  made_strides(s, define, access, work);
+  return work;
 }
 
 static bool known_stride(const state *s, const tg_uop *access, const tg_uop *stride, int64_t *value) {
   if (!s->facts || stride->op != TG_OP_PARAM) return false;
   for (const fact *f = s->facts[access->id]; f; f = f->outer)
-    if (f->param == stride) return *value = f->value, true;
+    if (f->param == stride && !f->divisor) return *value = f->value, true;
   return false;
 }
 
@@ -232,7 +251,8 @@ static void add_origin(state *s, terms *t, const tg_uop *define, uint32_t i, con
 }
 
 static const tg_uop *offset_of(state *s, const tg_uop *u, const tg_uop *define) {
-  const strides *st = strides_of(s, define);
+  strides own;
+  const strides *st = strides_at(s, define, u, &own);
   uint32_t rank = tg_access_rank(u), vectors = 0;
   int64_t constant;
   terms t;
@@ -385,10 +405,15 @@ static const fact *facts_of(state *s, const tg_uop *extent, const fact *outer) {
     const tg_uop *c = order[i];
     if (c->op != TG_OP_EQ || c->src[0]->type != TG_INDEX) continue;
     int at = c->src[1]->op == TG_OP_CONST ? 0 : 1;
-    if (c->src[at]->op != TG_OP_PARAM || c->src[!at]->op != TG_OP_CONST) continue;
+    const tg_uop *x = c->src[at];
+    bool divides = x->op == TG_OP_MOD && x->src[1]->op == TG_OP_CONST && x->src[1]->arg > 0;
+    divides &= tg_is_const(c->src[!at], 0);
+    if (divides) x = x->src[0];
+    if (x->op != TG_OP_PARAM || c->src[!at]->op != TG_OP_CONST) continue;
     if (tg_bounds_of(s->j, tg_simplify(s->j, s->rules, tg_substitute(s->j, extent, 1, &c, &no))).hi > 0) continue;
     fact *f = tg_new(&s->j->env, fact, 1);
-    *f = (fact){outer, c->src[at], c->src[!at]->arg};
+    int64_t by = divides ? c->src[at]->src[1]->arg : 0;
+    *f = (fact){outer, x, c->src[!at]->arg, by & -by};
     outer = f;
   }
   return outer;

@@ -64,7 +64,7 @@ void tg_cut_site(tg_schedule *s, const tg_opt *o, const tg_site *site, tg_cuttin
   }
 }
 
-static void check_names(tg_schedule *s, const tg_opt *o, uint32_t n, const char *const *names) {
+static void check_names(tg_schedule *s, const tg_opt *o, const char *word, uint32_t n, const char *const *names) {
   for (const char *at = o->expr; *at;) {
     size_t length = 0;
     while (isalnum((unsigned char)at[length]) || at[length] == '_' || at[length] == '.') length++;
@@ -72,7 +72,8 @@ static void check_names(tg_schedule *s, const tg_opt *o, uint32_t n, const char 
     while (i < n && (strncmp(names[i], at, length) || names[i][length])) i++;
     bool is_name = length && !isdigit((unsigned char)*at) && at[length] != '(';
     if (is_name && i == n)
-      tg_fail_at(s->j, o->pos, "cut %s: '%.*s' is no parameter, knob or range around it", o->names[0], (int)length, at);
+      tg_fail_at(s->j, o->pos, "%s %s: '%.*s' is no parameter, knob or range around it", word, o->names[0],
+                 (int)length, at);
     at += length ? length : 1;
   }
 }
@@ -107,7 +108,7 @@ static uint32_t add_range(tg_schedule *s, const tg_site *site, uint32_t n, const
   return n + 1;
 }
 
-static const tg_uop *cut_index(tg_schedule *s, const tg_opt *o, const tg_site *site) {
+const tg_uop *tg_index_around(tg_schedule *s, const tg_opt *o, const char *word, const tg_site *site) {
   tg_job *j = s->j;
   uint32_t n = 0, most = j->params.n + j->constants.n + s->sites.n;
   const char **names = tg_new(&j->env, const char *, most);
@@ -124,9 +125,9 @@ static const tg_uop *cut_index(tg_schedule *s, const tg_opt *o, const tg_site *s
     names[n] = j->constants.data[i].name;
     values[n++] = tg_index(j, j->constants.data[i].value);
   }
-  check_names(s, o, n, names);
+  check_names(s, o, word, n, names);
   const tg_uop *e = tg_parse_expr(j, o->expr, n, names, values);
-  if (e->type != TG_INDEX) tg_fail_at(j, o->pos, "cut %s: '%s' is no index", o->names[0], o->expr);
+  if (e->type != TG_INDEX) tg_fail_at(j, o->pos, "%s %s: '%s' is no index", word, o->names[0], o->expr);
   if (tg_bounds_of(j, e).lo == tg_bounds_of(j, e).hi) return tg_index(j, (int64_t)tg_bounds_of(j, e).lo);
   return e;
 }
@@ -145,7 +146,7 @@ static tg_cutting parts_of(tg_schedule *s, const tg_opt *o, const tg_site *site)
     c.part[1] = (tg_part){.name = "last", .start = tg_idx_not_negative(j, rest), .extent = one};
     c.copied = 2;
   } else {
-    const tg_uop *at = tg_idx_not_negative(j, cut_index(s, o, site));
+    const tg_uop *at = tg_idx_not_negative(j, tg_index_around(s, o, "cut", site));
     bool within = at->op == TG_OP_CONST && tg_bounds_of(j, extent).lo >= at->arg;
     if (!within && tg_proves(j, NULL, tg_op2(j, TG_OP_LE, at, extent))) within = true;
     if (!within) at = tg_idx_min(j, at, extent);

@@ -74,7 +74,8 @@ static void check(tg_schedule *s, const tg_opt *o, const tg_site *site, tg_kind 
   tg_kind now = tg_range_kind(r);
   if (now != TG_LOOP && now != TG_REDUCE && now != TG_GLOBAL)
     tg_fail_at(j, o->pos, "%s %s: it is %s already", word, tg_range_text(s, r), tg_kind_name[now]);
-  if (tg_extent(r)->op != TG_OP_CONST && !(makes_tasks(kind) && loop))
+  bool parts = kind == TG_THREAD && s->l->target->lanes > 1;   /* of a sum: parts.c */
+  if (tg_extent(r)->op != TG_OP_CONST && !(makes_tasks(kind) && (loop || parts)))
     tg_fail_at(j, o->pos, "%s %s: its extent is %s, and a constant is needed (split it first)", word,
                tg_range_text(s, r), tg_text(j, tg_extent(r)));
   if (!makes_tasks(kind) && tg_extent(r)->arg > 4096)

@@ -141,6 +141,8 @@ const tg_uop *tg_idx_ceildiv(tg_job *j, const tg_uop *a, int64_t c);
 const tg_uop *tg_idx_not_negative(tg_job *j, const tg_uop *a);   /* max(a, 0) */
 const tg_uop *tg_idx_min(tg_job *j, const tg_uop *a, const tg_uop *b);
 /* Simplifies an expression of the program without replacing its range nodes. */
+/* The index of o->expr, over parameters and the ranges around the site; else an error of that word. */
+const tg_uop *tg_index_around(tg_schedule *s, const tg_opt *o, const char *word, const tg_site *site);
 const tg_uop *tg_simplified(tg_schedule *s, const tg_uop *expression);
 bool tg_loads_below(tg_job *j, const tg_uop *u);
 bool tg_divides(tg_job *j, int64_t n, const tg_uop *a);

@@ -210,7 +210,9 @@ static item next_item(item *all) {
 }
 
 static bool item_is(item x, const char *text) { return x.n == strlen(text) && !memcmp(x.at, text, x.n); }
-static bool is_choice(item x) { return x.at[0] != '[' && x.at[0] != '(' && memchr(x.at, '|', x.n); }
+static bool is_choice(item x) {
+  return x.at[0] != '[' && x.at[0] != '(' && x.at[0] != '{' && (memchr(x.at, '|', x.n) || memchr(x.at, '=', x.n));
+}
 static bool is_word(item x) {
   return islower((unsigned char)*x.at) && !is_choice(x) && !item_is(x, "as1") && !item_is(x, "as2") &&
          !item_is(x, "in1");
@@ -251,7 +253,8 @@ static void bad_choice(scan *s, item x) {
     bool last = !word_of_choice(x, i + 1).n;
     tg_str_printf(&list, "%s%.*s", i == expression ? "" : last && !expression ? " or " : ", ", (int)w.n, w.at);
   }
-  if (expression) tg_str_printf(&list, ", or '%.*s' and an index", (int)word_of_choice(x, 0).n, x.at);
+  item w = word_of_choice(x, 0);
+  if (expression) tg_str_printf(&list, "%s'%.*s' and an index", list.n ? ", or " : "", (int)w.n, w.at);
   bad(s, tg_format(&s->j->env, "expected %s", list.data));
 }
 

@@ -6,7 +6,8 @@
  *   for o { C[o] = f(sum(k, r, e)) }   becomes   for k, global { for o.parts { C.parts[k, o.parts] = sum(r, e) } }
  *                                                for o { C[o] = f(sum(k.merge, C.parts[k.merge, o])) }
  *
- * o: the loops around the statement that the sum depends on; none of them if it depends on none. */
+ * o: the loops around the statement that the sum depends on; none of them if it depends on none. Extents need not be
+ * known, but their bounds: the memory is as large as the most parts of the most results. */
 #include "schedule/opt.h"
 
 enum { MOST_PARTS = 1 << 16, MOST_ELEMENTS = 1 << 26, DEEPEST = 15, MOST_VALUES = 8, MOST_RANGES = 8 };
@@ -18,6 +19,7 @@ typedef struct {
   const tg_uop *range, *reduce;
   tg_reduce_arg info;
   uint32_t depth;
+  int64_t most;                      /* parts */
   const tg_uop *outer[DEEPEST];      /* ranges of the loops that the sum depends on, outermost first */
   const tg_uop *parts[MOST_VALUES];  /* the memory of each value */
 } parting;
@@ -26,11 +28,25 @@ TG_NORETURN static void refuse(const parting *p, const char *why) {
   tg_fail_at(p->s->j, p->o->pos, "thread %s: %s", tg_range_text(p->s, p->range), why);
 }
 
+/* The most that an extent is; beyond what any memory holds: one more than that. */
+static int64_t most_of(const parting *p, const tg_uop *extent) {
+  tg_i128 hi = tg_bounds_of(p->s->j, extent).hi;
+  return hi < 1 ? 1 : hi > MOST_ELEMENTS ? MOST_ELEMENTS + 1 : (int64_t)hi;
+}
+
+static bool reads_a_range(tg_job *j, const tg_uop *u) {
+  uint32_t n;
+  const tg_uop **order = tg_toposort(j, u, &n);
+  for (uint32_t i = 0; i < n; i++)
+    if (order[i]->op == TG_OP_RANGE || order[i]->op == TG_OP_LOAD) return true;
+  return false;
+}
+
 static void find_loops(parting *p) {
   tg_schedule *s = p->s;
   tg_job *j = s->j;
   uint32_t found = 0;
-  tg_i128 elements = tg_extent(p->range)->arg;
+  tg_i128 elements = p->most;
   for (uint32_t q = p->site->parent; q != UINT32_MAX; q = s->sites.data[q].parent) {
     const tg_uop *r = s->sites.data[q].range;
     if (!tg_uses(j, p->reduce, r)) continue;
@@ -38,10 +54,10 @@ static void find_loops(parting *p) {
     if (k != TG_LOOP && k != TG_GLOBAL && k != TG_THREAD)
       refuse(p, tg_format(&j->env, "it stands inside %s, which is %s already", tg_range_text(s, r), tg_kind_name[k]));
     if (found == DEEPEST) refuse(p, "over 15 loops stand around it");
-    if (tg_extent(r)->op != TG_OP_CONST)
+    if (reads_a_range(j, tg_extent(r)))
       refuse(p, tg_format(&j->env, "the extent of %s around it is %s, and the parts need memory whose size is known",
                           tg_range_text(s, r), tg_text(j, tg_extent(r))));
-    elements *= tg_extent(r)->arg < 1 ? 1 : tg_extent(r)->arg;
+    elements *= most_of(p, tg_extent(r));
     if (elements > MOST_ELEMENTS) refuse(p, "its parts would have more than 2^26 elements");
     p->outer[found++] = r;
   }
@@ -85,8 +101,9 @@ static void check_site(parting *p, const tg_axis *axis) {
   tg_schedule *s = p->s;
   for (uint32_t i = 1; i < axis->n; i++)
     if (axis->site[i].owner != p->reduce) refuse(p, "several sums have this range: name one of them");
-  if (tg_extent(p->range)->arg < 1 || tg_extent(p->range)->arg > MOST_PARTS)
-    refuse(p, tg_format(&s->j->env, "%lld parts, and 65536 are the most", (long long)tg_extent(p->range)->arg));
+  if (tg_extent(p->range)->op == TG_OP_CONST && tg_extent(p->range)->arg < 1) refuse(p, "there are no parts");
+  p->most = most_of(p, tg_extent(p->range));
+  if (p->most > MOST_PARTS) refuse(p, tg_format(&s->j->env, "%lld parts, and 65536 are the most", (long long)p->most));
   if (p->info.ranges < 2) refuse(p, "nothing of the sum is left for a task: split it first");
   if (p->info.ranges > MOST_RANGES || p->info.values > MOST_VALUES) refuse(p, "the reduction has too many ranges");
   if (tg_gate(p->site->store)) refuse(p, "the statement is not stored in every iteration");
@@ -108,11 +125,11 @@ static void put_tasks(parting *p, tg_statements *out) {
     const tg_uop *r = from[i] = p->outer[i];
     to[i] = tg_range_new(j, tg_format(&j->env, "%s.parts", tg_range_name(s, r)), tg_extent(r), TG_LOOP, UINT32_MAX,
                          (tg_pos){0});
-    dim[1 + i] = tg_extent(r);
+    dim[1 + i] = tg_index(j, most_of(p, tg_extent(r)));
   }
   from[p->depth] = p->range;
   to[p->depth] = tg_range_again(j, p->range, tg_extent(p->range), TG_GLOBAL);
-  dim[0] = tg_extent(p->range);
+  dim[0] = tg_index(j, p->most);
   const tg_uop *sum = tg_substitute(j, tg_reduce_like(j, p->reduce, p->reduce->src, n, rest), p->depth + 1, from, to);
   const tg_uop *sub[DEEPEST + 1], *store[MOST_VALUES];
   sub[0] = to[p->depth];

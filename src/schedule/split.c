@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * split, pad and tile: a range becomes r0 * n + r1 (split, tile), or its extent is rounded up (pad). If the new ranges
- * cover more than the old one, its stores and the loads whose subscripts use it are gated; simplification removes gates
- * that are always true. A split by a list of sizes makes sibling loops, one after another: each covers what the larger
- * sizes before it leave over. */
+ * split, pad, align and tile: a range becomes r0 * n + r1 (split, tile), or its extent is rounded up (pad), or it
+ * begins up to n - 1 iterations earlier, so that where r + e is a multiple of n, so is the new range (align). If the
+ * new ranges cover more than the old one, its stores and the loads whose subscripts use it are gated; simplification
+ * removes gates that are always true. A split by a list of sizes makes sibling loops, one after another: each covers
+ * what the larger sizes before it leave over. */
 #include "schedule/opt.h"
 
 typedef struct {
@@ -69,10 +70,11 @@ static void apply(tg_schedule *s, const tg_site *site, splitting *p) {
   }
 }
 
-static void check_splittable(tg_schedule *s, const tg_opt *o, const tg_uop *r) {
+static void check_splittable(tg_schedule *s, const tg_opt *o, const char *word, const tg_uop *r) {
   tg_kind kind = tg_range_kind(r);
   if (kind != TG_LOOP && kind != TG_REDUCE && kind != TG_THREAD && kind != TG_GLOBAL)
-    tg_fail_at(s->j, o->pos, "split %s: it is %s already", tg_range_text(s, r), tg_kind_name[kind]);
+    tg_fail_at(s->j, o->pos, "%s %s: it is %s already", word, tg_range_text(s, r),
+               tg_kind_name[kind]);
 }
 
 static void check_names(tg_schedule *s, const tg_opt *o, const char *outer, const char *inner) {
@@ -96,6 +98,13 @@ static const tg_uop *make_part(tg_schedule *s, const tg_uop *like, const char *n
   return name ? tg_axis_range(s, like, name, extent, kind) : tg_axis_part(s, like, names, halves[half], extent, kind);
 }
 
+/* The extent within the loop over blocks, which has no iteration where the extent of a specialized version is 0. */
+static const tg_uop *extent_inside(const tg_uop *extent) {
+  while (extent->op == TG_OP_WHERE && (tg_is_const(extent->src[1], 0) || tg_is_const(extent->src[2], 0)))
+    extent = extent->src[tg_is_const(extent->src[2], 0) ? 1 : 2];
+  return extent;
+}
+
 void tg_split_range(tg_schedule *s, const tg_opt *o, const char *name, int64_t n, const char *outer, const char *inner,
                     const char **made) {
   tg_job *j = s->j;
@@ -106,12 +115,13 @@ void tg_split_range(tg_schedule *s, const tg_opt *o, const char *name, int64_t n
   for (uint32_t i = 0; i < axis.n; i++) {
     const tg_uop *r = axis.site[i].range, *extent = tg_extent(r);
     tg_kind kind = tg_range_kind(r);
-    check_splittable(s, o, r);
+    check_splittable(s, o, "split", r);
     splitting p = {.range = r};
     p.outer = make_part(s, r, outer, &names[i], 0, tg_idx_ceildiv(j, extent, n), kind);
     const tg_uop *start = tg_idx_mul(j, p.outer, n);
     bool clip = o->word == TG_OPT_SPLIT && o->number[1] && !tg_divides(j, n, extent);
-    const tg_uop *size = clip ? tg_idx_min(j, tg_index(j, n), tg_idx_sub(j, extent, start)) : tg_index(j, n);
+    const tg_uop *size = tg_index(j, n);
+    if (clip) size = tg_idx_min(j, size, tg_idx_sub(j, extent_inside(extent), start));
     p.inner = make_part(s, r, inner, &names[i], 1, size, kind == TG_REDUCE ? kind : TG_LOOP);
     p.value = tg_idx_add(j, start, p.inner);
     for (uint32_t k = 0; k < i; k++) { /* what a register tile ties stays tied */
@@ -122,7 +132,7 @@ void tg_split_range(tg_schedule *s, const tg_opt *o, const char *name, int64_t n
     }
     parts[2 * i] = p.outer;
     parts[2 * i + 1] = p.inner;
-    if (!clip && !tg_divides(j, n, extent)) p.cond = tg_op2(j, TG_OP_LT, p.value, extent);
+    if (!clip && !tg_divides(j, n, extent)) p.cond = tg_op2(j, TG_OP_LT, p.value, extent_inside(extent));
     apply(s, &axis.site[i], &p);
   }
   for (uint32_t half = 0; half < 2 && made; half++) made[half] = tg_range_name(s, parts[half]);
@@ -214,7 +224,7 @@ static void split_list(tg_schedule *s, const tg_opt *o) {
   const tg_naming *names = name_parts(s, &axis);
   for (uint32_t i = 0; i < axis.n; i++) {
     const tg_uop *r = axis.site[i].range;
-    check_splittable(s, o, r);
+    check_splittable(s, o, "split", r);
     lists[i] = pieces_of(s, o, r, &names[i]);
     for (uint32_t k = 0; k < i; k++) { /* the same piece of one register tile stays one axis */
       if (axis.group[k] != axis.group[i] || lists[k].n != lists[i].n) continue;
@@ -248,6 +258,26 @@ void tg_opt_pad(tg_schedule *s, const tg_opt *o) {
     splitting p = {.range = r, .outer = tg_axis_range(s, r, tg_range_name(s, r), wide, tg_range_kind(r))};
     p.value = p.outer;
     p.cond = tg_op2(j, TG_OP_LT, p.outer, extent);
+    apply(s, &axis.site[i], &p);
+  }
+}
+
+/* r is r' - e % n: e + r is then n times something more than r'. */
+void tg_opt_align(tg_schedule *s, const tg_opt *o) {
+  tg_job *j = s->j;
+  tg_axis axis = tg_axis_find(s, o, o->names[0]);
+  int64_t n = o->number[0];
+  for (uint32_t i = 0; i < axis.n; i++) {
+    const tg_uop *r = axis.site[i].range, *extent = tg_extent(r);
+    check_splittable(s, o, "align", r);
+    const tg_uop *before = tg_op2(j, TG_OP_MOD, tg_index_around(s, o, "align", &axis.site[i]), tg_index(j, n));
+    before = tg_simplified(s, before);
+    const tg_uop *wide = tg_idx_add(j, extent, tg_index(j, n - 1));
+    if (before->op == TG_OP_CONST && !before->arg) continue;
+    splitting p = {.range = r, .outer = tg_axis_range(s, r, tg_range_name(s, r), wide, tg_range_kind(r))};
+    p.value = tg_idx_sub(j, p.outer, before);
+    p.cond = tg_and(j, tg_op2(j, TG_OP_LE, before, p.outer),
+                    tg_op2(j, TG_OP_LT, p.outer, tg_idx_add(j, extent, before)));
     apply(s, &axis.site[i], &p);
   }
 }

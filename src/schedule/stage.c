@@ -308,8 +308,10 @@ static const tg_uop *fill_nest(staging *g, const tg_uop *const *again, const tg_
   for (uint32_t d = 0; d < g->rank; d++) {
     const tg_uop *dim = g->source->src[d];
     tg_bounds b = tg_bounds_of(j, from[d]);
+    const tg_uop *below = tg_op2(j, TG_OP_LT, from[d], dim);
+    bool inside = dim->op == TG_OP_CONST ? b.hi < dim->arg : tg_proves(j, NULL, below);
     if (b.lo < 0) gate = tg_and(j, gate, tg_op2(j, TG_OP_LE, tg_index(j, 0), from[d]));
-    if (dim->op != TG_OP_CONST || b.hi >= dim->arg) gate = tg_and(j, gate, tg_op2(j, TG_OP_LT, from[d], dim));
+    if (!inside) gate = tg_and(j, gate, below);
   }
   /* fill is a value of the copy's type: outside it stands as it is, the source's elements are converted */
   const tg_uop *zero = tg_zero(j, g->source->type),
@@ -378,7 +380,7 @@ static void fill_ahead(staging *g, const tg_uop *end, const tg_uop **list, tg_st
 }
 
 static bool stores_source(const tg_uop *u, const tg_uop *source) {
-  if (u->op == TG_OP_STORE) return tg_define_of(u->src[0]) == source;
+  if (u->op == TG_OP_STORE) return tg_buffer_ordinal(u->src[0]) == tg_buffer_ordinal(source);
   if (u->op == TG_OP_END)
     for (uint32_t i = 1; i < u->n; i++)
       if (stores_source(u->src[i], source)) return true;
@@ -402,12 +404,16 @@ static const tg_uop **computed_by(const staging *g, const tg_uop *statement, uin
   return order;
 }
 
-static bool reads_source(const staging *g, const tg_uop *end) {
+/* Finds the source as the loop reads it: specialize has made one with sizes that it knows. False: not read. */
+static bool reads_source(staging *g, const tg_uop *end) {
   for (uint32_t i = 1; i < end->n; i++) {
     uint32_t n;
     const tg_uop **order = computed_by(g, end->src[i], &n);
-    for (uint32_t k = 0; k < n; k++)
-      if (order[k]->op == TG_OP_LOAD && tg_define_of(order[k]->src[0]) == g->source) return true;
+    for (uint32_t k = 0; k < n; k++) {
+      if (order[k]->op != TG_OP_LOAD || tg_buffer_ordinal(order[k]->src[0]) != tg_buffer_ordinal(g->source)) continue;
+      g->source = tg_define_of(order[k]->src[0]);
+      return true;
+    }
   }
   return false;
 }

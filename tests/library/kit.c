@@ -107,6 +107,20 @@ void kit_params(const tg_job *j, int round, int64_t *params) {
   }
 }
 
+bool kit_call(const tg_job *j, const char *text, int call, int64_t *params) {
+  const char *at = strstr(text, "// calls:");
+  char name[32];
+  long long v;
+  int n;
+  if (!at) return call == 0;
+  for (at += strlen("// calls:"); call > 0 && *at && *at != '\n'; at++) call -= *at == ';';
+  if (call) return false;
+  for (; sscanf(at, " %31[A-Za-z0-9_]=%lld%n", name, &v, &n) == 2; at += n)
+    for (uint32_t i = 0; i < j->params.n; i++)
+      if (!strcmp(j->params.data[i].name, name)) params[i] = v;
+  return true;
+}
+
 static tg_i128 value_of(tg_job *j, const tg_uop *u, const int64_t *params, bool upper) {
   const tg_uop *from[32], *to[32];
   uint32_t n = 0;

@@ -36,6 +36,9 @@ typedef struct {
 } kit_memory;
 /* A small value that each parameter may have: the round-th. */
 void kit_params(const tg_job *j, int round, int64_t *params);
+/* The sizes of the text's call of that number, from 0 on: "// calls: M=5 K=64; M=17 K=96". False: it has fewer. Without
+ * such a line there is one, of the sizes that params has. */
+bool kit_call(const tg_job *j, const char *text, int call, int64_t *params);
 bool kit_memory_make(tg_job *j, const int64_t *params, kit_memory *m);   /* small integers, within the promised ranges of indices */
 /* A program on such a way, its memory, and what it is compiled to. */
 typedef struct {
