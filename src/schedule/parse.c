@@ -473,7 +473,7 @@ static const char *item_usage(item x) {
                {"as2", "[as r0 r1]"},
                {"in1", "[in t]"},
                {"{i=R}", "i=r j=s k=q"},
-               {"at=E|first|last|auto!", "at e|first|last|auto"},
+               {"at=E", "at e"},       {"at=E|first|last|auto!", "at e|first|last|auto"},
                {"{..}", "[as Bp[layout] as type] [pitch=n] [fill=v] [align=n] [space=local|reg|thread|team|packed] "
                         "[depth=n] [with S[j] = sum(k, ..)]"},
                {"[N as2]", "[n [as r0 r1]]"},
