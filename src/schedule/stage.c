@@ -288,6 +288,7 @@ static const tg_uop *fill_nest(staging *g, const tg_uop *const *again, const tg_
   const tg_uop *from[16], *offset[16], *idx[17], *gate = NULL;
   tg_pos pos = j->ranges.data[tg_range_ordinal(g->range)].pos;
   uint32_t at = 0;
+  bool whole = true;   /* extents that are known: none grows with a loop around that another word changes */
   if (g->depth > 1) idx[at++] = slot(g, g->range);
   for (uint32_t d = 0; d < g->rank; d++) offset[d] = tg_index(j, 0);
   for (uint32_t i = 0; i < g->layout.n; i++) {
@@ -297,6 +298,7 @@ static const tg_uop *fill_nest(staging *g, const tg_uop *const *again, const tg_
                  *extent = g->span[e->dim] && e->div == 1 && !e->mod ? g->span[e->dim] : room;
     /* iterations that a pad adds would reach on */
     if (tg_bounds_of(j, extent).hi > e->extent) extent = tg_idx_min(j, extent, room);
+    whole &= extent->op == TG_OP_CONST;
     ranges[i] = again ? tg_axis_range(s, again[i], own, extent, TG_LOOP)
                       : tg_range_new(j, own, extent, TG_LOOP, UINT32_MAX, pos);
     offset[e->dim] = tg_idx_add(j, offset[e->dim], tg_idx_mul(j, ranges[i], e->div));
@@ -309,7 +311,7 @@ static const tg_uop *fill_nest(staging *g, const tg_uop *const *again, const tg_
     const tg_uop *dim = g->source->src[d];
     tg_bounds b = tg_bounds_of(j, from[d]);
     const tg_uop *below = tg_op2(j, TG_OP_LT, from[d], dim);
-    bool inside = dim->op == TG_OP_CONST ? b.hi < dim->arg : tg_proves(j, NULL, below);
+    bool inside = dim->op == TG_OP_CONST ? b.hi < dim->arg : whole && tg_proves(j, NULL, below);
     if (b.lo < 0) gate = tg_and(j, gate, tg_op2(j, TG_OP_LE, tg_index(j, 0), from[d]));
     if (!inside) gate = tg_and(j, gate, below);
   }
