@@ -179,7 +179,7 @@ static void find_memory(tg_emitter *e) {
       if (elements > 1 << 16)
         tg_bug(&e->j->env, "linear form: %s has %llu elements in SSA form", e->j->buffers.data[i].name,
                (unsigned long long)elements);
-      b->cells = tg_new(&e->j->env, emit_cell, elements);
+      b->cells = tg_new(&e->j->env, emit_cell, elements + 1);   /* one for gated accesses beyond */
       b->cells_n = (uint32_t)elements;
     }
   }
@@ -190,7 +190,7 @@ static void find_memory(tg_emitter *e) {
 static void emit_define(tg_emitter *e, const tg_uop *u) {
   emit_buffer *b = &e->buffers[(uint32_t)u->arg];
   if (b->memory == MEMORY_CELLS)
-    for (uint32_t i = 0; i < b->cells_n; i++) b->cells[i].now = NULL;
+    for (uint32_t i = 0; i <= b->cells_n && b->cells; i++) b->cells[i].now = NULL;
   if (b->memory != MEMORY_PRIVATE) return;
   uint64_t elements;
   b->offset = e->private_at;

@@ -437,13 +437,15 @@ static LLVMValueRef safe_load(tg_emitter *e, const tg_uop *define, LLVMValueRef 
   return v;
 }
 
-/* The cell of a constant subscript, for one element or a vector of them. */
+/* The cell of a constant subscript, for one element or a vector of them. Behind a gate it may lie outside of the buffer:
+ * the gate then never holds, and a spare cell stands for it. */
 emit_cell *tg_emit_cell(tg_emitter *e, const tg_uop *u) {
   const tg_uop *define = tg_define_of(u->src[0]);
   emit_buffer *b = &e->buffers[(uint32_t)define->arg];
   sum s;
   const tg_uop *sub = u->src[1];
   if (sub->op == TG_OP_CONST && (uint64_t)sub->arg < b->cells_n) return &b->cells[sub->arg];
+  if (sub->op == TG_OP_CONST && tg_gate(u)) return &b->cells[b->cells_n];
   tg_emit_take_apart(e, &s, sub);
   if (s.scalars_n || s.vectors_n || s.iota > 1 || s.iota < 0 || s.constant < 0 || s.constant >= b->cells_n)
     tg_bug(&e->j->env, "linear form: %s in SSA form has a subscript that is no constant",
