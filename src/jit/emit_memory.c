@@ -437,8 +437,8 @@ static LLVMValueRef safe_load(tg_emitter *e, const tg_uop *define, LLVMValueRef 
   return v;
 }
 
-/* The cell of a constant subscript, for one element or a vector of them. Behind a gate it may lie outside of the buffer:
- * the gate then never holds, and a spare cell stands for it. */
+/* The cell of a constant subscript, for one element or a vector of them. Behind a gate it may lie outside of the
+ * buffer: the gate then never holds, and a spare cell stands for it. */
 emit_cell *tg_emit_cell(tg_emitter *e, const tg_uop *u) {
   const tg_uop *define = tg_define_of(u->src[0]);
   emit_buffer *b = &e->buffers[(uint32_t)define->arg];
