@@ -13,6 +13,21 @@ extern int setenv(const char *, const char *, int);
 __attribute__((constructor)) static void test_alone(void) { setenv("TG_TUNED", "", 1); }
 #endif
 
+/* Is this run beside others of the same program, which do the whole: with a sanitizer, with another LLVM, or at a level of
+ * x86-64 below the one that the others run for (TG_TEST_PART, set by tools/check)? Then a part of what takes long is
+ * enough. The number of parts away from the first, 1 or more; 0: this run is the whole one. */
+#ifndef __cplusplus
+extern char *getenv(const char *);
+static inline unsigned test_part(void) {
+#if defined TG_SANITIZED || defined TG_OTHER_LLVM
+  return 1;
+#else
+  const char *part = getenv("TG_TEST_PART");
+  return part ? (unsigned)(unsigned char)*part - '0' : 0;
+#endif
+}
+#endif
+
 /* One failure is all that there is to know of a fault. */
 #ifdef TG_MUTANTS
 #include <stdlib.h>

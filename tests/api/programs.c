@@ -513,7 +513,7 @@ static void on_device(const char *name, int count, uint32_t seed) {
 }
 
 int main(int argc, char **argv) {
-  int count = 40, named = 0;
+  int count = test_part() ? 10 : 40, named = 0;
   uint32_t seed = 1;
   for (int i = 1; i < argc; i++) {
     if (!strcmp(argv[i], "--seed") && i + 1 < argc) seed = (uint32_t)strtoul(argv[++i], NULL, 10);

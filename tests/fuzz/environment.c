@@ -195,7 +195,7 @@ static void make_places(void) {
 
 int main(int n, char **arguments) {
   double seconds = 0, end;
-  uint64_t seed = 1, from = 0, turns = 0, count = 120, crashed = 0;
+  uint64_t seed = 1, from = 0, turns = 0, count = test_part() ? 40 : 60, crashed = 0;
   char here[3000] = {0}, command[400];
   for (int i = 1; i < n; i++) {
     if (!strcmp(arguments[i], "--seconds") && i + 1 < n) seconds = strtod(arguments[++i], NULL);

@@ -28,7 +28,7 @@
 const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void) { return "race:LLVMOrcSymbolStringPoolClearDeadEntries\n"; }
 
-#ifdef TG_SANITIZED   /* of the first programs only, without the smallest stacks: threads have larger ones there */
+#if defined TG_SANITIZED || defined TG_OTHER_LLVM   /* of the first programs only, without the smallest stacks: threads have larger ones with sanitizers */
 enum { PROGRAMS = 40, LOADS = 400, ALIVE = 50 };
 #else
 enum { PROGRAMS = 512, LOADS = 4000, ALIVE = 1000 };
