@@ -248,7 +248,7 @@ static attempt *search_part(int p, double share, double seconds) {
 }
 
 /* What wins on a part is run on all of the problem, with the words that it has there; what is wrong or slower there does not win, nor what there is no time for. */
-static void test_part(void) {
+static void test_parts(void) {
   attempt *a = search_part(GOOD, 0.125, 20);
   CHECK(a->ok && a->r.tuned && best(a, "S") == 5 && a->r.whole_seconds > 0 && a->r.whole_default_seconds > a->r.whole_seconds && a->r.share == 0.125, "%s", a->env.message);
   CHECK(a->r.text && strstr(a->r.text, "R = 64"), "the choice is for all of the problem: %s", a->r.text);
@@ -316,7 +316,7 @@ int main(int argc, char **argv) {
   test_budget();
   test_journal();
   test_resume();
-  test_part();
+  test_parts();
   test_long();
   test_why();
   test_default_wrong();
