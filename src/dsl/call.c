@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * What is written name(..): functions, casts, reductions, the author's own functions, and the generic form of any op,
+ * What is written name(..): functions, casts, the author's own functions, and the generic form of any op,
  * OP(sources){arg}:type[lanes]. */
 #include "dsl/derivative.h"
 #include "dsl/parse.h"
@@ -68,7 +68,7 @@ static uint32_t parse_arguments(tg_parser *p, tg_expr *args, uint32_t max) {
   return n;
 }
 
-static void close_call(tg_parser *p, const tg_token *t, uint32_t got, uint32_t want) {
+void tg_close_call(tg_parser *p, const tg_token *t, uint32_t got, uint32_t want) {
   if (p->tok.kind != ')') FAIL(p, &p->tok, "',' or ')' expected, not %s", tg_token_text(p, &p->tok));
   if (got != want)
     tg_parse_fail(p, t->off, p->tok.off + p->tok.len - t->off, "%.*s takes %u argument%s, and %u %s given", (int)t->len,
@@ -76,7 +76,7 @@ static void close_call(tg_parser *p, const tg_token *t, uint32_t got, uint32_t w
   tg_next(p);
 }
 
-static tg_expr result(tg_parser *p, const tg_uop *u, const tg_token *t) {
+tg_expr tg_call_result(tg_parser *p, const tg_uop *u, const tg_token *t) {
   uint32_t end = p->tok.off;
   const char *s = p->src->text;
   while (end > t->off && strchr(" \t\r\n", s[end - 1])) end--;
@@ -115,16 +115,16 @@ static TG_APART tg_expr parse_cast(tg_parser *p, tg_token t) {
   if (lanes != 1) FAIL(p, &t, "a cast names the type of an element: %s", tg_type_name[type]);
   tg_expect(p, '(', "'('");
   tg_expr e = parse_plain(p);
-  close_call(p, &t, 1, 1);
+  tg_close_call(p, &t, 1, 1);
   if (e.lit && !e.u && !e.choice) {
-    if (type == TG_BOOL && e.lit == LIT_INT) return result(p, tg_bool(p->j, e.i != 0), &t);
+    if (type == TG_BOOL && e.lit == LIT_INT) return tg_call_result(p, tg_bool(p->j, e.i != 0), &t);
     if (e.lit == LIT_FLOAT && !tg_is_float(type)) {   /* a conversion that the author asks for */
       tg_value v = {.f = e.f}, r;
       if (type == TG_INDEX || !tg_convert(type, TG_F64, v, &r))
         tg_expr_fail(p, &e, "a literal cannot be cast to %s", tg_type_name[type]);
-      return result(p, tg_const_of(p->j, type, r), &t);
+      return tg_call_result(p, tg_const_of(p->j, type, r), &t);
     }
-    return result(p, tg_settle(p, &e, type), &t);
+    return tg_call_result(p, tg_settle(p, &e, type), &t);
   }
   const tg_uop *u = tg_settle_alone(p, &e);
   if (type == TG_INDEX && tg_is_float(u->type))
@@ -132,9 +132,9 @@ static TG_APART tg_expr parse_cast(tg_parser *p, tg_token t) {
   /* as in a subscript: within what is promised */
   if (type == TG_INDEX && !p->b->raw && tg_is_int(u->type) && !p->extent) {
     e.u = u;
-    return result(p, tg_to_index(p, &e), &t);
+    return tg_call_result(p, tg_to_index(p, &e), &t);
   }
-  return result(p, tg_cast(p->j, type, u), &t);
+  return tg_call_result(p, tg_cast(p->j, type, u), &t);
 }
 
 static TG_APART tg_expr parse_bitcast(tg_parser *p, tg_token t) {
@@ -144,201 +144,11 @@ static TG_APART tg_expr parse_bitcast(tg_parser *p, tg_token t) {
     FAIL(p, &p->tok, "bitcast(type, value): a type expected, not %s", tg_token_text(p, &p->tok));
   tg_expect(p, ',', "','");
   tg_expr e = parse_plain(p);
-  close_call(p, &t, 2, 2);
+  tg_close_call(p, &t, 2, 2);
   const tg_uop *u = tg_settle_alone(p, &e);
   if (tg_type_bits(u->type) != tg_type_bits(type) || !tg_type_bits(type))
     tg_expr_fail(p, &e, "bitcast of %s to %s: their widths differ", tg_type_name[u->type], tg_type_name[type]);
-  return result(p, tg_bitcast(p->j, type, u), &t);
-}
-
-/* ---- reductions ---- */
-
-typedef struct { const tg_uop *ranges[8]; uint32_t n, names, notes; } binders;
-
-/* k : K upcast, j : N, .. */
-static binders parse_binders(tg_parser *p, const tg_token *t) {
-  binders b = {.names = p->b->names.n, .notes = p->b->notes.n};
-  while ((p->tok.kind == TK_NAME && p->ahead.kind == ':') && b.n < 8) {
-    tg_token at = p->tok;
-    const char *name = tg_take_name(p, "a range");
-    tg_next(p);
-    uint32_t from = p->tok.off;
-    const tg_uop *extent = tg_parse_index(p, true);
-    tg_kind kind = TG_REDUCE;
-    uint32_t end = p->tok.off;
-    while (end > from + 1 && strchr(" \t\r\n", p->src->text[end - 1])) end--;
-    if (p->tok.kind == TK_NAME) {
-      kind = tg_kind_of(p, &p->tok);
-      if (kind == TG_KIND__COUNT) tg_kind_unknown(p, &p->tok);
-      tg_next(p);
-    }
-    if (extent->lanes != 1) FAIL(p, &at, "an extent is one number, not a vector");
-    tg_pos pos = tg_source_pos(p->j, p->src, at.off, at.len);
-    const tg_builder *in = p->b;
-    const char *full = in->formals_only && in->prefix ? tg_format(&p->j->env, "%s.%s", in->prefix, name) : name;
-    const tg_uop *r = tg_range_new(p->j, full, extent, kind, UINT32_MAX, pos);
-    if (extent->type != TG_INDEX) r = tg_make(p->j, TG_OP_RANGE, extent->type, 1, r->arg, 1, &extent);
-    tg_name_add(p->b, name, NAME_RANGE, pos)->u = r;
-    tg_note_node(p, r, from, end - from);
-    b.ranges[b.n++] = r;
-    if (!tg_take(p, ',')) FAIL(p, &p->tok, "',' and what is reduced expected, not %s", tg_token_text(p, &p->tok));
-  }
-  if (!b.n) FAIL(p, &p->tok, "%.*s(k : K, value): a range expected", (int)t->len, p->src->text + t->off);
-  if (p->tok.kind == TK_NAME && p->ahead.kind == ':') FAIL(p, &p->tok, "a reduction takes at most 8 ranges");
-  return b;
-}
-
-/* Shared nodes may be named at the head of a reduction's body (in printed programs) and of a text given alone. */
-void tg_parse_inner_lets(tg_parser *p) {
-  while (tg_at_word(p, "let")) {
-    tg_next(p);
-    tg_pos pos = tg_source_pos(p->j, p->src, p->tok.off, p->tok.len);
-    const char *name = tg_take_name(p, "a name");
-    tg_expect(p, '=', "'='");
-    tg_expr e = tg_parse_expression(p);
-    tg_expect(p, ';', "';'");
-    tg_name *n = tg_name_add(p->b, name, NAME_VALUE, pos);
-    n->value = e;
-    n->u = e.u;
-  }
-}
-
-/* The reduction made first stands for its equals: notes of this one's text follow it to the other's ranges. */
-static const tg_uop *make_reduce(tg_parser *p, tg_reduce_arg a, const binders *b, const tg_uop *const *values,
-                                 const tg_uop *const *inits, const tg_uop *const *combined) {
-  a.ranges = (uint8_t)b->n;
-  const tg_uop *r = tg_reduce(p->j, a, values, inits, combined, b->ranges);
-  const tg_uop *const *own = tg_reduce_ranges(r);
-  if (!p->b->raw && own[0] != b->ranges[0])
-    for (uint32_t i = b->notes; i < p->b->notes.n; i++) {
-      tg_note *n = &p->b->notes.data[i];
-      if (n->node) n->node = tg_substitute(p->j, n->node, b->n, b->ranges, own);
-    }
-  tg_names_cut(p->b, b->names);
-  return r;
-}
-
-static tg_expr parse_argument_of_extreme(tg_parser *p, tg_token t, const binders *b, tg_expr e, bool largest) {
-  tg_job *j = p->j;
-  e.u = tg_settle_alone(p, &e);
-  tg_type type = e.u->type;
-  if (type == TG_BOOL || type == TG_E4M3 || type == TG_E5M2)
-    tg_expr_fail(p, &e, "%.*s of %s", (int)t.len, p->src->text + t.off, tg_type_name[type]);
-  const tg_uop *place = b->ranges[0];
-  for (uint32_t i = 1; i < b->n; i++)
-    place = tg_op2(j, TG_OP_ADD, tg_op2(j, TG_OP_MUL, place, tg_extent(b->ranges[i])), b->ranges[i]);
-  const tg_uop *values[2] = {e.u, tg_cast(j, TG_I32, place)}, *inits[2], *combined[2];
-  tg_extreme_parts(j, type, largest, inits, combined);
-  const tg_uop *r = make_reduce(p, (tg_reduce_arg){.values = 2, .generic = true}, b, values, inits, combined);
-  return result(p, tg_make(j, TG_OP_GET, TG_I32, 1, 1, 1, &r), &t);
-}
-
-typedef struct { const char *name; uint8_t op; bool in_order; int8_t extreme; } reduction;
-static const reduction reductions[] = {
-    {"sum", TG_OP_ADD, false, 0},          {"sum_in_order", TG_OP_ADD, true, 0}, {"prod", TG_OP_MUL, false, 0},
-    {"prod_in_order", TG_OP_MUL, true, 0}, {"max", TG_OP_MAX, false, 0},         {"min", TG_OP_MIN, false, 0},
-    {"any", TG_OP_OR, false, 0},           {"all", TG_OP_AND, false, 0},         {"argmax", TG_OP_MAX, false, 1},
-    {"argmin", TG_OP_MIN, false, -1},
-};
-
-static TG_APART tg_expr parse_reduction(tg_parser *p, tg_token t, const reduction *d) {
-  binders b = parse_binders(p, &t);
-  tg_parse_inner_lets(p);
-  tg_expr e = tg_parse_expression(p);
-  close_call(p, &t, 1, 1);
-  if (d->extreme) return parse_argument_of_extreme(p, t, &b, e, d->extreme > 0);
-  const tg_uop *u = tg_settle_alone(p, &e);
-  tg_type type = u->type;
-  const char *text = p->src->text + e.off;
-  int n = (int)(e.end - e.off);
-  bool logic = d->op == TG_OP_AND || d->op == TG_OP_OR, sums = d->op == TG_OP_ADD || d->op == TG_OP_MUL;
-  if (logic && type != TG_BOOL && !p->b->raw)
-    tg_expr_fail(p, &e, "%s of %s: a bool is expected: compare it", d->name, tg_type_name[type]);
-  if (!logic && type == TG_BOOL) tg_expr_fail(p, &e, "%s of a bool: write i32(%.*s)", d->name, n, text);
-  if (tg_is_float(type) && (type == TG_E4M3 || type == TG_E5M2 || (sums && !p->b->raw && tg_type_bits(type) < 32)))
-    tg_expr_fail(p, &e, "%s over %s loses what it adds: write %s(.., f32(%.*s))", d->name, tg_type_name[type], d->name,
-                 n, text);
-  return result(
-      p, make_reduce(p, (tg_reduce_arg){.op = d->op, .values = 1, .in_order = d->in_order}, &b, &u, NULL, NULL), &t);
-}
-
-static uint32_t parse_tuple(tg_parser *p, tg_expr *e) {
-  if (p->tok.kind != '(') {
-    e[0] = tg_parse_expression(p);
-    return 1;
-  }
-  uint32_t n = 0;
-  tg_next(p);
-  while (p->tok.kind != ')') {
-    if (n == 8) FAIL(p, &p->tok, "a reduction has at most 8 values");
-    e[n++] = tg_parse_expression(p);
-    if (!tg_take(p, ',')) break;
-  }
-  tg_expect(p, ')', "')'");
-  return n;
-}
-
-static uint32_t parse_names(tg_parser *p, tg_token *at, uint32_t max) {
-  uint32_t n = 0;
-  bool one = p->tok.kind != '(';
-  if (!one) tg_next(p);
-  do {
-    if (n == max) FAIL(p, &p->tok, "a reduction has at most 8 values");
-    at[n++] = p->tok;
-    tg_take_name(p, "a name");
-  } while (!one && tg_take(p, ','));
-  if (!one) tg_expect(p, ')', "')'");
-  return n;
-}
-
-static void want_count(tg_parser *p, const tg_token *at, uint32_t got, uint32_t want, const char *what) {
-  if (got != want)
-    FAIL(p, at, "this reduction has %u value%s, but %u %s%s", want, want == 1 ? "" : "s", got, what,
-         got == 1 ? "" : "s");
-}
-
-/* reduce(k : K, (m, l) = (-inf, 0), (s[k], 1), (a, b), (c, d) -> (max(a, c), b + d)) */
-static TG_APART tg_expr parse_reduce(tg_parser *p, tg_token t) {
-  tg_job *j = p->j;
-  binders b = parse_binders(p, &t);
-  tg_token names[8], left[8], right[8], at = p->tok;
-  tg_expr init[8], value[8], combined[8];
-  const tg_uop *values[8], *inits[8], *parts[8];
-  uint32_t nv = parse_names(p, names, 8);
-  tg_expect(p, '=', "'=' and the first values");
-  at = p->tok;
-  want_count(p, &at, parse_tuple(p, init), nv, "first value");
-  tg_expect(p, ',', "','");
-  tg_parse_inner_lets(p);
-  at = p->tok;
-  want_count(p, &at, parse_tuple(p, value), nv, "term");
-  for (uint32_t i = 0; i < nv; i++) {
-    if (init[i].lit || value[i].lit || init[i].u->type != value[i].u->type)
-      tg_unify(p, &value[i], &init[i], "a first value and a term");
-    values[i] = tg_settle_alone(p, &value[i]);
-    inits[i] = tg_settle(p, &init[i], values[i]->type);
-  }
-  tg_expect(p, ',', "','");
-  at = p->tok;
-  want_count(p, &at, parse_names(p, left, 8), nv, "name");
-  tg_expect(p, ',', "','");
-  at = p->tok;
-  want_count(p, &at, parse_names(p, right, 8), nv, "name");
-  tg_expect(p, TK2('-', '>'), "'->'");
-  for (uint32_t i = 0; i < 2 * nv; i++) {
-    const tg_token *n = i < nv ? &left[i] : &right[i - nv];
-    tg_name *e = tg_name_add(p->b, tg_symbol(j, p->src->text + n->off, n->len), NAME_VALUE,
-                             tg_source_pos(j, p->src, n->off, n->len));
-    e->u = tg_make(j, TG_OP_ARG, values[i % nv]->type, values[i % nv]->lanes, i, 0, NULL);
-    e->value = (tg_expr){.u = e->u};
-  }
-  at = p->tok;
-  tg_parse_inner_lets(p);
-  want_count(p, &at, parse_tuple(p, combined), nv, "result");
-  for (uint32_t i = 0; i < nv; i++) parts[i] = tg_settle(p, &combined[i], values[i]->type);
-  close_call(p, &t, 1, 1);
-  return result(p, make_reduce(p, (tg_reduce_arg){.values = (uint8_t)nv, .generic = true}, &b, values, inits, parts),
-                &t);
+  return tg_call_result(p, tg_bitcast(p->j, type, u), &t);
 }
 
 /* ---- functions with forms of their own ---- */
@@ -347,17 +157,17 @@ static TG_APART tg_expr parse_where(tg_parser *p, tg_token t) {
   tg_builder *b = p->b;
   tg_expr c = tg_parse_expression(p), yes, no;
   const tg_uop *cond = tg_settle(p, &c, TG_BOOL);
-  if (!tg_take(p, ',')) close_call(p, &t, 1, 3);
+  if (!tg_take(p, ',')) tg_close_call(p, &t, 1, 3);
   tg_push(&p->j->env, &b->arms, cond);
   yes = tg_parse_expression(p);
   b->arms.n--;
-  if (!tg_take(p, ',')) close_call(p, &t, 2, 3);
+  if (!tg_take(p, ',')) tg_close_call(p, &t, 2, 3);
   tg_push(&p->j->env, &b->arms, b->raw ? cond : tg_negate(p->j, cond));
   no = tg_parse_expression(p);
   b->arms.n--;
   uint32_t n = 3;
   for (; tg_take(p, ','); n++) tg_parse_expression(p);
-  close_call(p, &t, n, 3);
+  tg_close_call(p, &t, n, 3);
   if (yes.lit && no.lit && !b->raw) {
     tg_where_literal *choice = tg_new(&p->j->env, tg_where_literal, 1);
     *choice = (tg_where_literal){cond, yes, no,
@@ -365,13 +175,13 @@ static TG_APART tg_expr parse_where(tg_parser *p, tg_token t) {
     if (choice->literals > TG_MOST_LITERALS)
       FAIL(p, &t, "a choice between over %d numbers, none of them of a type: write f32(..), or i32(..), about one",
            TG_MOST_LITERALS);
-    tg_expr e = result(p, NULL, &t);
+    tg_expr e = tg_call_result(p, NULL, &t);
     e.lit = yes.lit > no.lit ? yes.lit : no.lit;
     e.choice = choice;
     return e;
   }
   tg_unify(p, &yes, &no, "where");
-  return result(p, tg_op3(p->j, TG_OP_WHERE, cond, yes.u, no.u), &t);
+  return tg_call_result(p, tg_op3(p->j, TG_OP_WHERE, cond, yes.u, no.u), &t);
 }
 
 static tg_expr parse_iota(tg_parser *p, tg_token t) {
@@ -386,8 +196,8 @@ static tg_expr parse_iota(tg_parser *p, tg_token t) {
     FAIL(p, &p->tok, "iota(lanes): 1 to 1024 expected, not %s", tg_token_text(p, &p->tok));
   lanes = (uint32_t)p->tok.i;
   tg_next(p);
-  close_call(p, &t, 1, 1);
-  return result(p, tg_iota(p->j, type, lanes), &t);
+  tg_close_call(p, &t, 1, 1);
+  return tg_call_result(p, tg_iota(p->j, type, lanes), &t);
 }
 
 static TG_APART tg_expr parse_fold(tg_parser *p, tg_token t) {
@@ -405,9 +215,9 @@ static TG_APART tg_expr parse_fold(tg_parser *p, tg_token t) {
   if (!p->b->raw)
     FAIL(p, &t, "fold is of a vector, and schedules make those: write a reduction, such as sum(k : 8, x[k])");
   tg_expr e = tg_parse_expression(p);
-  close_call(p, &t, 2, 2);
+  tg_close_call(p, &t, 2, 2);
   const tg_uop *u = tg_settle_alone(p, &e);
-  return result(p, tg_make(p->j, TG_OP_FOLD, u->type, 1, folds[i].op, 1, &u), &t);
+  return tg_call_result(p, tg_make(p->j, TG_OP_FOLD, u->type, 1, folds[i].op, 1, &u), &t);
 }
 
 /* shuffle(value, l, index): l a lane range, or the number of lanes of a vector. */
@@ -427,13 +237,13 @@ static TG_APART tg_expr parse_shuffle(tg_parser *p, tg_token t) {
   tg_expr lane = tg_parse_expression(p);
   p->index = index;
   p->extent = extent;
-  close_call(p, &t, 3, 3);
+  tg_close_call(p, &t, 3, 3);
   const tg_uop *v = tg_settle_alone(p, &value), *r = range.lit || !p->b->raw ? tg_settle(p, &range, TG_INDEX) : range.u;
   const tg_uop *i = lane.lit ? tg_settle(p, &lane, TG_INDEX) : lane.u;
   bool ok =
       r->op == TG_OP_RANGE ? tg_range_kind(r) == TG_LANE : r->op == TG_OP_CONST && v->lanes > 1 && r->arg == v->lanes;
   if (!ok && !p->b->raw) FAIL(p, &at, "shuffle(value, l, index): l is a lane range");
-  return result(p, tg_shuffle(p->j, v, r, i), &t);
+  return tg_call_result(p, tg_shuffle(p->j, v, r, i), &t);
 }
 
 /* matrix(instruction, a, b, c, l) */
@@ -447,8 +257,8 @@ static TG_APART tg_expr parse_matrix(tg_parser *p, tg_token t) {
     u[i] = i == 3 && (e.lit || !p->b->raw) ? tg_settle(p, &e, TG_INDEX) : tg_settle_alone(p, &e);
     p->index = false;
   }
-  close_call(p, &t, 5, 5);
-  return result(p, tg_matrix(p->j, name, u[0], u[1], u[2], u[3]), &t);
+  tg_close_call(p, &t, 5, 5);
+  return tg_call_result(p, tg_matrix(p->j, name, u[0], u[1], u[2], u[3]), &t);
 }
 
 /* prefetch(B[i, j], l1|l2 [, rw]): as schedules leave it. */
@@ -488,7 +298,7 @@ static TG_APART tg_expr parse_ahead(tg_parser *p, tg_token t) {
   }
   tg_expect(p, ')', "')'");
   src[0] = tg_settle_alone(p, &value);
-  return result(p, tg_make(p->j, TG_OP_AHEAD, src[0]->type, src[0]->lanes, 0, n, src), &t);
+  return tg_call_result(p, tg_make(p->j, TG_OP_AHEAD, src[0]->type, src[0]->lanes, 0, n, src), &t);
 }
 
 /* derivative(value, x): x is taken as one thing, however it is written. */
@@ -497,12 +307,12 @@ static TG_APART tg_expr parse_derivative(tg_parser *p, tg_token t) {
   uint32_t got = 1;
   a[0] = parse_plain(p);
   if (tg_take(p, ',')) a[1] = parse_plain(p), got = 2;
-  close_call(p, &t, got, 2);
+  tg_close_call(p, &t, got, 2);
   if (a[1].lit) tg_expr_fail(p, &a[1], "derivative(value, x): x is a number, and nothing depends on it");
   want_float(p, &a[0], &t), want_float(p, &a[1], &t);
   tg_step(p, &t);
   const tg_uop *none, *d = tg_derivative(p->j, a[0].u, a[1].u, &none);
-  if (!none) return result(p, d, &t);
+  if (!none) return tg_call_result(p, d, &t);
   bool reduced = none->op == TG_OP_GET || none->op == TG_OP_REDUCE;
   const char *what = reduced ? "a reduction that is no sum" : tg_ops[none->op].text;
   for (uint32_t i = 0; i < p->b->rough.n; i++)
@@ -522,8 +332,8 @@ static tg_expr parse_dim(tg_parser *p, tg_token t) {
     FAIL(p, &p->tok, "'%s' has %u dimension%s, counted from 0", n->name, rank, rank == 1 ? "" : "s");
   const tg_uop *u = n->u->src[(uint32_t)p->tok.i];
   tg_next(p);
-  close_call(p, &t, 2, 2);
-  return result(p, u, &t);
+  tg_close_call(p, &t, 2, 2);
+  return tg_call_result(p, u, &t);
 }
 
 static tg_expr parse_get(tg_parser *p, tg_token t) {
@@ -535,8 +345,8 @@ static tg_expr parse_get(tg_parser *p, tg_token t) {
   if (p->tok.kind != TK_INT || p->tok.i >= nv) FAIL(p, &p->tok, "this reduction has %u values, counted from 0", nv);
   int64_t i = (int64_t)p->tok.i;
   tg_next(p);
-  close_call(p, &t, 2, 2);
-  return result(p, tg_make(p->j, TG_OP_GET, e.u->src[i]->type, e.u->src[i]->lanes, i, 1, &e.u), &t);
+  tg_close_call(p, &t, 2, 2);
+  return tg_call_result(p, tg_make(p->j, TG_OP_GET, e.u->src[i]->type, e.u->src[i]->lanes, i, 1, &e.u), &t);
 }
 
 /* ---- plain functions ---- */
@@ -544,7 +354,7 @@ static tg_expr parse_get(tg_parser *p, tg_token t) {
 static TG_APART tg_expr parse_lanewise(tg_parser *p, tg_token t, tg_op op) {
   tg_expr a[4];
   uint32_t want = (uint32_t)tg_ops[op].arity, got = parse_arguments(p, a, 4);
-  close_call(p, &t, got, want);
+  tg_close_call(p, &t, got, want);
   tg_job *j = p->j;
   const char *name = tg_format(&j->env, "%.*s", (int)t.len, p->src->text + t.off);
   if (want == 1) {
@@ -553,7 +363,7 @@ static TG_APART tg_expr parse_lanewise(tg_parser *p, tg_token t, tg_op op) {
       if (a[0].u->type == TG_BOOL) tg_expr_fail(p, &a[0], "abs of a bool");
       if (a[0].u->type == TG_E4M3 || a[0].u->type == TG_E5M2) want_float(p, &a[0], &t);
     } else if (!p->b->raw || a[0].lit || tg_is_float(a[0].u->type)) want_float(p, &a[0], &t);
-    return result(p, tg_op1(j, op, a[0].u), &t);
+    return tg_call_result(p, tg_op1(j, op, a[0].u), &t);
   }
   uint32_t typed = 0;
   while (typed < want && a[typed].lit) typed++;
@@ -572,8 +382,8 @@ static TG_APART tg_expr parse_lanewise(tg_parser *p, tg_token t, tg_op op) {
   }
   if ((op == TG_OP_CDIV || op == TG_OP_CMOD) && tg_is_float(type))
     tg_expr_fail(p, &a[0], "%s of %s: it divides integers", name, tg_type_name[type]);
-  if (want == 3) return result(p, tg_op3(j, op, a[0].u, a[1].u, a[2].u), &t);
-  return result(p, tg_op2(j, op, a[0].u, a[1].u), &t);
+  if (want == 3) return tg_call_result(p, tg_op3(j, op, a[0].u, a[1].u, a[2].u), &t);
+  return tg_call_result(p, tg_op2(j, op, a[0].u, a[1].u), &t);
 }
 
 /* In an index, which does not wrap, (a + b - 1) / b: the prover knows that form. At a type that wraps, and for a
@@ -582,17 +392,17 @@ static TG_APART tg_expr parse_ceildiv(tg_parser *p, tg_token t) {
   tg_expr a[2];
   tg_job *j = p->j;
   uint32_t got = parse_arguments(p, a, 2);
-  close_call(p, &t, got, 2);
+  tg_close_call(p, &t, got, 2);
   tg_unify(p, &a[0], &a[1], "ceildiv");
   tg_type type = a[0].u->type;
   if (!tg_is_int(type) && type != TG_INDEX)
     tg_expr_fail(p, &a[0], "ceildiv of %s: it divides integers", tg_type_name[type]);
   if (type != TG_INDEX || (a[1].u->op == TG_OP_CONST && a[1].u->arg < 0)) {
     const tg_uop *rest = tg_op2(j, TG_OP_NE, tg_op2(j, TG_OP_MOD, a[0].u, a[1].u), tg_const_int(j, type, 0));
-    return result(p, tg_op2(j, TG_OP_ADD, tg_op2(j, TG_OP_IDIV, a[0].u, a[1].u), tg_cast(j, type, rest)), &t);
+    return tg_call_result(p, tg_op2(j, TG_OP_ADD, tg_op2(j, TG_OP_IDIV, a[0].u, a[1].u), tg_cast(j, type, rest)), &t);
   }
   const tg_uop *u = tg_op2(j, TG_OP_SUB, tg_op2(j, TG_OP_ADD, a[0].u, a[1].u), tg_const_int(j, type, 1));
-  return result(p, tg_op2(j, TG_OP_IDIV, u, a[1].u), &t);
+  return tg_call_result(p, tg_op2(j, TG_OP_IDIV, u, a[1].u), &t);
 }
 
 /* ---- the author's functions ---- */
@@ -618,7 +428,7 @@ static TG_APART tg_expr call_function(tg_parser *p, tg_token t, tg_macro *m) {
   tg_builder *b = p->b;
   tg_expr args[16];
   uint32_t got = parse_arguments(p, args, 16);
-  close_call(p, &t, got, m->n);
+  tg_close_call(p, &t, got, m->n);
   if (m->active) FAIL(p, &t, "'%s' calls itself: recursion is not in the language", m->name);
   if (m->n > 16) FAIL(p, &t, "a function takes at most 16 arguments");
   tg_step(p, &t);
@@ -654,7 +464,7 @@ static TG_APART tg_expr call_function(tg_parser *p, tg_token t, tg_macro *m) {
   b->barrier = barrier;
   b->formals_only = alone;
   b->prefix = prefix;
-  tg_expr r = result(p, e.u, &t);
+  tg_expr r = tg_call_result(p, e.u, &t);
   r.lit = e.lit;
   r.i = e.i;
   r.f = e.f;
@@ -721,7 +531,7 @@ static TG_APART tg_expr parse_generic(tg_parser *p, tg_token t, tg_op op) {
   }
   if (op == TG_OP_LOAD && (!n || u[0]->op != TG_OP_DEFINE))
     FAIL(p, &t, "LOAD(buffer, subscripts..): a buffer expected first");
-  return result(p, tg_make(j, op, type, lanes, arg, n, u), &t);
+  return tg_call_result(p, tg_make(j, op, type, lanes, arg, n, u), &t);
 }
 
 /* ---- dispatch ---- */
@@ -737,15 +547,9 @@ tg_expr tg_parse_call(tg_parser *p) {
   tg_next(p);
   tg_next(p);
   const tg_name *own = tg_name_find(p->b, tg_symbol(p->j, s, t.len));
-  const reduction *r = NULL;
-  for (unsigned i = 0; i < TG_COUNT(reductions); i++)
-    if (tg_token_is(p, &t, reductions[i].name)) r = &reductions[i];
   tg_op op = op_of(p, &t);
   if (own && own->kind == NAME_DEF) e = call_function(p, t, own->macro);
-  else if (r && !((r->op == TG_OP_MAX || r->op == TG_OP_MIN) && !r->extreme &&
-                  !(p->tok.kind == TK_NAME && p->ahead.kind == ':')))
-    e = parse_reduction(p, t, r);
-  else if (tg_token_is(p, &t, "reduce")) e = parse_reduce(p, t);
+  else if (tg_parse_reduction(p, t, &e)) {}
   else if (tg_token_is(p, &t, "where")) e = parse_where(p, t);
   else if (tg_token_is(p, &t, "get")) e = parse_get(p, t);
   else if (tg_token_is(p, &t, "iota")) e = parse_iota(p, t);

@@ -200,6 +200,12 @@ bool tg_constant_value(tg_job *j, const tg_uop *u, tg_i128 *v);       /* of an e
 /* call.c */
 void tg_parse_inner_lets(tg_parser *p);           /* let NAME = e; any number of them */
 tg_expr tg_parse_call(tg_parser *p);         /* at the name, `(` ahead */
+/* Behind `NAME(`, NAME being t. False: it is no reduction, and nothing was taken. */
+bool tg_parse_reduction(tg_parser *p, tg_token t, tg_expr *e);
+/* The call's `)`; got: the arguments that were given. */
+void tg_close_call(tg_parser *p, const tg_token *t, uint32_t got, uint32_t want);
+/* u as an expression that was written from t on. */
+tg_expr tg_call_result(tg_parser *p, const tg_uop *u, const tg_token *t);
 bool tg_is_function(const char *s, size_t n);
 extern const char *const tg_function_words[];
 tg_kind tg_kind_of(const tg_parser *p, const tg_token *t);   /* TG_KIND__COUNT: none */
