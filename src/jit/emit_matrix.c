@@ -39,12 +39,25 @@ static LLVMValueRef operand(tg_emitter *e, char form, tg_type t, uint32_t n, LLV
 
 static LLVMValueRef bit(tg_emitter *e, bool v) { return LLVMConstInt(e->integer[1], v, 0); }
 
+/* dp4a in an LLVM without the intrinsic, which came with 20. */
+static LLVMValueRef dot_by_assembly(tg_emitter *e, const tg_matrix_row *r, LLVMValueRef *args) {
+  static const char constraints[] = "=r,r,r,r";
+  LLVMTypeRef word = e->integer[32], types[3] = {word, word, word}, type = LLVMFunctionType(word, types, 3, 0);
+  const char *text = tg_format(&e->j->env, "dp4a.%c32.%c32 $0, $1, $2, $3;", tg_is_signed(r->a_type) ? 's' : 'u',
+                               tg_is_signed(r->b_type) ? 's' : 'u');
+  LLVMValueRef fn = LLVMGetInlineAsm(type, (char *)(uintptr_t)text, strlen(text), (char *)(uintptr_t)constraints,
+                                     sizeof constraints - 1, 0, 0, LLVMInlineAsmDialectATT, 0);
+  for (int i = 0; i < 3; i++) args[i] = as(e, args[i], word);
+  return LLVMBuildCall2(e->b, type, fn, args, 3, "");
+}
+
 /* WMMA's intrinsics are overloaded by the types of the result and of a. Operands after the first n choose halves,
  * blocks or lanes; they are 0. */
 static LLVMValueRef call(tg_emitter *e, const tg_matrix_row *r, LLVMValueRef *args, unsigned n, LLVMTypeRef result,
                          LLVMTypeRef a) {
   LLVMTypeRef overload[2] = {result, a}, types[8];
   unsigned id = LLVMLookupIntrinsicID(r->code, strlen(r->code));
+  if (!id && !strncmp(r->code, "llvm.nvvm.idp4a.", 16)) return dot_by_assembly(e, r, args);
   if (!id)
     tg_fail(&e->j->env, TG_EBACKEND, "LLVM %s has no %s, which is matrix instruction %s", tg_llvm_version(), r->code,
             r->name);
