@@ -32,6 +32,7 @@ static void padded_across(const tg_device_product *c, tg_words *w, const tg_devi
                           const char *at) {
   const char *depth = c->stages > 1 ? tg_format(w->env, " depth=%u", c->stages) : "", *b = o->copy;
   uint32_t unit = TG_UNIT / (uint32_t)tg_type_bytes(c->row->a_type), vector = o->vector < unit ? o->vector : unit;
+  if (vector > own) vector = own;
   uint32_t across = own / vector, threads = c->warps_down * c->warps_across * c->n->l->target->lanes / across;
   say(w, "stage %s at %s as %s[d%u, d%u] pitch=%u%s", o->name, at, b, o->own, o->term, c->terms + unit, depth);
   say(w, "split %s.0 %u as %s.q %s.v", b, vector, b, b);
@@ -75,11 +76,11 @@ static void padded_copy(const tg_device_product *c, tg_words *w, const tg_device
 /* The copy of an operand: lines of whole units, swizzled, filled by all threads. */
 static void copy(const tg_device_product *c, tg_words *w, const tg_device_operand *o, uint32_t own, uint32_t warp,
                  const char *at) {
-  if (!c->n->l->target->loads_matrices) {
+  uint32_t bytes = (uint32_t)tg_type_bytes(c->row->a_type), unit = TG_UNIT / bytes, last, lines;
+  if (!c->n->l->target->loads_matrices || (!o->along_terms && warp < unit)) {   /* a warp's part is no whole unit */
     padded_copy(c, w, o, own, at);
     return;
   }
-  uint32_t bytes = (uint32_t)tg_type_bytes(c->row->a_type), unit = TG_UNIT / bytes, last, lines;
   uint32_t width = o->along_terms ? c->terms : warp * bytes < TG_LINE ? warp : TG_LINE / bytes, units = width / unit;
   uint32_t along = o->along_terms ? o->term : o->own, across = o->along_terms ? o->own : o->term;
   tg_str layout = tg_str_new(w->env);

@@ -344,6 +344,7 @@ static double misses(tg_cost_loops *l, uint32_t which, const level *given, doubl
 double tg_cost_memory(tg_cost_loops *l, const tg_target *t, const tg_uop *linear, int threads, tg_cost *c) {
   const tg_machine *m = &t->machine;
   if (!l->loop.n || l->loop.n > 256) return 0;
+  if (!l->by_id) l->by_id = tg_cost_tables_of(l->j);   /* loops that were not walked for the core's part */
   find_strides(l, linear);
   join_alike(l);
   find_twins(l);
