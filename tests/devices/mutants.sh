@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Which faults of the drivers do their tests notice? Plants those of tests/mutants/faults that lie in src/devices in a copy of that folder alone, links the tests of drivers
-# with it, and turns on one fault after another until something is red. Of all, 95 of 100 must be noticed; of ten drawn ones, at most one may not be. Each that nothing
+# with it, and turns on one fault after another until something is red. Of all, 95 of 100 must be noticed; of a few drawn ones, at most one may not be. Each that nothing
 # notices is named. Those that no test of this machine comes by (OpenCL's, where there is no device) are told and not counted. Without --all only quick tests are run,
 # those of NVIDIA's driver and of AMD's, on faults that they come by. What checks the arguments of a launch (signature.c) has other tests.
-#   sh tests/devices/mutants.sh [--number N] [--seed N] [--all] [WORDS]      10, 1; WORDS: those whose names contain them
+#   sh tests/devices/mutants.sh [--number N] [--seed N] [--all] [WORDS]      5, 1; WORDS: those whose names contain them
 set -u
 cd "$(dirname "$0")/../.."
 . tests/folder.sh
-b=${BUILD:-build} number=10 seed=1 words= whole=
+b=${BUILD:-build} number=5 seed=1 words= whole=
 while [ $# -gt 0 ]; do
   case $1 in
     --number) number=$2; shift 2 ;;

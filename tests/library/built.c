@@ -181,7 +181,8 @@ static void program(const kit_program *p, int i) {
   r->program = p;
   tg_job_init(&r->job, NULL);
   bool packed = strstr(p->text, "packed") != NULL;   /* of an operand that is packed ahead of the call: another kernel's work */
-  if (!packed && tg_protect(&r->job.env, parse, r) && r->job.params.n <= 32) {
+  bool down = strstr(p->text, "[-1]") != NULL;   /* strides below 0, which calls of what is built refuse (docs/deploy.md) */
+  if (!packed && !down && tg_protect(&r->job.env, parse, r) && r->job.params.n <= 32) {
     one(r, level, levels);
     for (uint32_t k = 0; !(i % EACH) && k < levels; k++) one(r, &level[k], 1);
   }

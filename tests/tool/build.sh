@@ -47,11 +47,16 @@ cat > "$t/d.c" <<'EOF'
 #include <string.h>
 #include "d.h"
 int main(void) {
-  int64_t g[3], h[3], threads = 0, local = 0;
-  matmul_sm_80_geometry(0, 4096, g, &threads, &local), matmul_sm_80_geometry(0, 1, h, &threads, &local);
-  if (g[0] * g[1] * g[2] <= h[0] * h[1] * h[2] || h[0] < 1 || threads < 32 || threads % 32) return 1;
-  matmul_gfx1100_geometry(0, 4096, g, &threads, &local);
-  if (g[0] * g[1] * g[2] < 2 || threads < 32) return 2;
+  /* phases of versions for other sizes have no groups */
+  int64_t g[3], threads = 0, local = 0, many = 0, one = 0, other = 0;
+  for (int p = 0; p < matmul_sm_80_phases; p++) {
+    matmul_sm_80_geometry(p, 4096, g, &threads, &local), many += g[0] * g[1] * g[2];
+    if (threads < 32 || threads % 32) return 1;
+    matmul_sm_80_geometry(p, 1, g, &threads, &local), one += g[0] * g[1] * g[2];
+  }
+  if (many <= one || one < 1) return 1;
+  for (int p = 0; p < matmul_gfx1100_phases; p++) matmul_gfx1100_geometry(p, 4096, g, &threads, &local), other += g[0] * g[1] * g[2];
+  if (other < 2 || threads < 32) return 2;
   if (memcmp(matmul_gfx1100 + matmul_gfx1100_code, "\177ELF", 4)) return 3;
   const char *ptx = (const char *)matmul_sm_80 + matmul_sm_80_code, *cl = (const char *)matmul_opencl + matmul_opencl_code;
   if (strlen(ptx) + 1 != matmul_sm_80_code_bytes || !strstr(ptx, ".target sm_80") || !strstr(ptx, "matmul_0")) return 4;
