@@ -33,7 +33,7 @@ static void products(tg_builder *tg_b_, const section *c, const tg_attention_sou
 static void weights(tg_builder *tg_b_, const tg_attention_problem *p, const section *c) {
   const char *n = text("%sw", c->x), *at = text("%s*KT + %sb", tile_of(tg_b_, c, text("%st", n)), n),
              *key = text("kb*BK + %s", at), *x = text("s[%s, i]", at), *slope = tg_attention_slope(tg_b_, p, x, key),
-             *seen = "z[g,i] < inf", *weight = text("exp2(%s - z[g,i])", tg_attention_score(tg_b_, p, x, key)),
+             *seen = "z[g,i] != inf", *weight = text("exp2(%s - z[g,i])", tg_attention_score(tg_b_, p, x, key)),
              *keep = p->dropout ? text(" * keep[%s, i]", at) : "";
   if (c->cut) seen = text("%s & %s", seen, tg_attention_seen(tg_b_, p, key, text("%s < N", key)));
   TG_KIT_RANGE(t, text("%st, %s", n, c->extent)) TG_KIT_RANGE(b, text("%sb, KT", n))

@@ -513,6 +513,28 @@ static void refusals(tg_context *c) {
   tg_attention_free(a);
 }
 
+/* A NaN in a row's query makes that row's dQ NaN, and what the row adds to dK and dV, as in the loops; other rows of dQ stay. */
+static void nan_rows(tg_context *c) {
+  enum { T = 9, S = 13, D = 8 };
+  float q[T * D], k[S * D], v[S * D], o[T * D], lse[T], d_o[T * D], dq[T * D], dk[S * D], dv[S * D];
+  for (int i = 0; i < T * D; i++) q[i] = (float)sin(i * 1.3), d_o[i] = (float)cos(i * 0.7);
+  for (int i = 0; i < S * D; i++) k[i] = (float)sin(i * 0.37 + 1), v[i] = (float)cos(i * 1.9);
+  q[2 * D] = NAN;
+  for (uint8_t backward = 0; backward < 2; backward++) {
+    tg_attention *a = NULL;
+    tg_attention_desc d = {.head = D, .heads = 1, .queries = {T, 0}, .keys = {S, 0}, .lse = 1, .backward = backward};
+    CHECK(tg_attention_plan(c, &d, &a) == TG_OK, "%s", tg_error_message(c));
+    tg_attention_call call = {.q = q, .k = k, .v = v, .o = o, .lse = lse, .workspace_bytes = tg_attention_workspace(a, NULL)};
+    if (backward) call.d_o = d_o, call.d_q = dq, call.d_k = dk, call.d_v = dv;
+    call.workspace = malloc(call.workspace_bytes + 64);
+    CHECK(tg_attention_run(a, &call) == TG_OK, "%s", tg_error_message(c));
+    free(call.workspace);
+    tg_attention_free(a);
+  }
+  for (int i = 0; i < T; i++) CHECK(isnan(dq[i * D]) == (i == 2), "row %d: dQ %g", i, (double)dq[i * D]);
+  CHECK(isnan(dk[0]) && isnan(dv[0]), "dK %g, dV %g", (double)dk[0], (double)dv[0]);
+}
+
 int main(int argc, char **argv) {
   long cases = argc > 1 ? atol(argv[1]) : 40;
   if (argc > 2) state = strtoull(argv[2], NULL, 10);
@@ -521,6 +543,7 @@ int main(int argc, char **argv) {
   refusals(c);
   differences();
   words_as_texts(c);
+  nan_rows(c);
   for (long i = 0; i < cases && test_failed < 10; i++) one_case(c, i % 4 == 3);
   for (int i = 0; i < 3; i++) same_bits(c);
   tg_context_free(c);
