@@ -100,6 +100,13 @@ static bool may_load_wide(const tg_device_product *c) {
   return c->n->l->target->loads_matrices || (c->a.along_terms && c->b.along_terms);
 }
 
+/* Registers of a thread for elements under way that are loaded one by one: bytes of a row that begins anywhere take one
+ * each until they are packed. Asynchronous copies pass none. */
+static uint32_t single_loads(const tg_device_product *c, const tg_device_operand *o, uint32_t own, uint32_t threads) {
+  bool single = o->vector == 1 && tg_type_bytes(c->row->a_type) == 1;
+  return single && !c->n->l->target->async_copy ? own * c->terms / threads : 0;
+}
+
 /* Half of a core's registers and half of its LOCAL memory, so that a second group computes while one waits at its
  * barrier. */
 static bool has_room(tg_device_product *c) {
@@ -109,6 +116,7 @@ static bool has_room(tg_device_product *c) {
   uint32_t sums = c->warp_rows * c->warp_columns / t->lanes,
            fragments = (c->warp_rows + c->warp_columns) * c->row->k * bytes / 4 / t->lanes;
   uint32_t registers = sums + fragments + (t->vector_registers + 1) / 4;   /* addresses, and loads under way */
+  registers += single_loads(c, &c->a, rows, warps * t->lanes) + single_loads(c, &c->b, columns, warps * t->lanes);
   uint64_t stage = (uint64_t)(rows + columns) * c->terms * bytes;
   if (registers > t->vector_registers || registers * warps * t->lanes > t->core_registers / 2) return false;
   if (warps * t->lanes > t->max_threads) return false;

@@ -164,7 +164,7 @@ static void named(run *r, const options *o, const char *path) {
 int main(int argc, char **argv) {
   static run r;
   options o = {.target = "gfx1100", .drawn = -1, .seed = 1};
-  static const char *const folders[] = {"examples", "tests/corpus", "tests/polybench", "tests/ptx/fast", "tests/ranges/accept"};
+  static const char *const folders[] = {"examples", "tests/corpus", "tests/polybench", "tests/ptx/fast", "tests/amd/programs", "tests/ranges/accept"};
   int n = 0, at = read_options(&o, argc, argv);
   kit_program *p = at < argc ? NULL : kit_programs_of(sizeof folders / sizeof *folders, folders, &n);
   r.report = o.report;
