@@ -95,7 +95,8 @@ static void launch(run *r, bool drawn, bool unaligned) {
   r->compared++;
 }
 
-/* Of a drawn schedule what is legal by its words and asks for too much of the target, or of the interpreter, is no failure. */
+/* Of a drawn schedule what is legal by its words and asks for too much of the target, or of the interpreter, is no
+ * failure. A program's own schedule must fit the registers. */
 static void one(run *r, const kit_program *p, const char *words, bool drawn_order) {
   r->program = p;
   r->words = words;
@@ -106,7 +107,7 @@ static void one(run *r, const kit_program *p, const char *words, bool drawn_orde
     launch(r, *words && drawn_order, false);
     if (!*words) launch(r, drawn_order, r->info.aligned != 0);
   } else if (r->job.env.status == TG_EINVAL && strstr(r->job.env.message, "this target has no ")) r->lacking++;
-  else if (r->job.env.status == TG_ELIMIT) r->large++;
+  else if (r->job.env.status == TG_ELIMIT && (*words || !strstr(r->job.env.message, "keeps more alive"))) r->large++;
   else CHECK(*words && r->job.env.status == TG_EINVAL, "%s --words '%s': %s", p->path, words, r->job.env.message);
   tg_job_drop(&r->job);
 }

@@ -6,24 +6,12 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include "../test.h"
+#include "../fine.h"
 #include "tg/attention.h"
 #include "tg/dsl.h"
 #include "tg/gemm.h"
 
 typedef struct { tg_context *context; tg_device *device; const char *name; uint32_t seed; bool host; } run;
-
-static const char *why(const run *r) { return tg_error_message(r->context); }
-#define FINE(call)                                                                          \
-  do {                                                                                      \
-    tg_status s_ = (call);                                                                  \
-    CHECK(s_ == TG_OK, "%s: %s: %s: %s", r->name, #call, tg_status_name(s_), why(r)); \
-  } while (0)
-#define REFUSED(call, text)                                                                                             \
-  do {                                                                                                                  \
-    tg_status s_ = (call);                                                                                              \
-    CHECK(s_ == TG_EINVAL && strstr(why(r), text), "%s: %s: %s: %s", r->name, #call, tg_status_name(s_), why(r)); \
-  } while (0)
 
 static uint32_t draw(run *r, uint32_t n) { return (uint32_t)((uint64_t)(r->seed = r->seed * 1664525u + 1013904223u) * n >> 32); }
 

@@ -9,11 +9,9 @@
 #define _GNU_SOURCE
 #include <math.h>
 #include <stdlib.h>
-#include "../folder.h"
-#include "../library/kit.h"
-#include "../test.h"
+#include "../fine.h"
+#include "each_device.h"
 #include "shadow.h"
-#include "stand_in.h"
 #include "tg/attention.h"
 #include "tg/gemm.h"
 
@@ -22,19 +20,6 @@ enum { PARTS = 2 };
 typedef struct { tg_context *context; tg_device *device; const char *name; uint32_t seed, turn; bool all; } run;
 
 static bool has_turn(const run *r, size_t i) { return r->all || i % PARTS == r->turn % PARTS; }
-
-static const char *why(const run *r) { return tg_error_message(r->context); }
-
-#define FINE(call)                                                                         \
-  do {                                                                                     \
-    tg_status s_ = (call);                                                                 \
-    CHECK(s_ == TG_OK, "%s: %s: %s: %s", r->name, #call, tg_status_name(s_), why(r)); \
-  } while (0)
-#define REFUSED(call, text)                                                                                            \
-  do {                                                                                                                 \
-    tg_status s_ = (call);                                                                                             \
-    CHECK(s_ == TG_EINVAL && strstr(why(r), text), "%s: %s: %s: %s", r->name, #call, tg_status_name(s_), why(r)); \
-  } while (0)
 
 static int small(run *r) { return (int)((r->seed = r->seed * 1664525u + 1013904223u) >> 24) % 7 - 3; }
 
@@ -576,44 +561,13 @@ static void on(const char *name, uint32_t i, bool all) {
   tg_context_free(r->context);
 }
 
-static void on_stand_in(const char *target, const char *program, bool all) {
-  uint32_t i;
-  if (!stand_in_begin(target, program, 1, &i)) return;
-  on(target, i, all);
-  stand_in_end();
-}
-
-static void on_each(const char *program, bool all) {
-  static const char *const targets[] = {"sm_80", "sm_90a", "gfx1100", "gfx1201", "gfx90a"};
-  tg_device_info about, seen = {.driver = "cpu"};
-  for (uint32_t i = 1; tg_device_describe(i, &about) == TG_OK; i++) {
-    if (about.lacks[0] || !strcmp(about.driver, seen.driver)) continue;
-    seen = about;
-    printf("%s: %s\n", about.driver, about.name);
-    on(about.driver, i, all);
-  }
-  for (size_t t = 0; t < sizeof targets / sizeof *targets; t++) on_stand_in(targets[t], program, all);
-}
-
 int main(int argc, char **argv) {
-  char folder[TEST_PATH] = "tg-operations-XXXXXX";
-  CHECK(test_folder(folder), "a folder");
-  setenv("POCL_CACHE_DIR", folder, 1);
+  static const char *const targets[] = {"sm_80", "sm_90a", "gfx1100", "gfx1201", "gfx90a"};
+  int own = 1;
   if (argc > 3 && !strcmp(argv[1], "--drawn")) {
     drawn_n = atoi(argv[2]), drawn_seed = (uint32_t)strtoul(argv[3], NULL, 10);
-    argc -= 3, argv[3] = argv[0], argv += 3;
+    own = 4;
   }
-  bool all = argc > 1 && !strcmp(argv[1], "--all");
-  if (argc < 2 || all) on_each(argv[0], all);
-  for (int k = 1 + all; k < argc; k++) {
-    uint32_t i = 0;
-    if (!strncmp(argv[k], "sm_", 3) || !strncmp(argv[k], "gfx", 3)) {
-      on_stand_in(argv[k], argv[0], true);
-      continue;
-    }
-    CHECK(tg_device_named(argv[k], &i) == TG_OK, "%s: there is no such device", argv[k]);
-    on(argv[k], i, true);
-  }
-  kit_remove(folder);
+  each_device(argv[0], argc - own, argv + own, targets, TG_COUNT(targets), on);
   return TEST_END();
 }

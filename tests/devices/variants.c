@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: MIT
  * Variants of attention on devices, and its gradients: sinks, pages, appending, dropout, masks of blocks, K and V in integers, rotary embedding, unequal heads, and several of these at once. Each result is compared with that of the host's plan of
  * the same descriptor, which has tests of its own, and each launch with the interpreter, bit for bit (shadow.h). Operations of tg/nn.h likewise.
- * Without arguments on the first device of each driver that can be used, then on the stand-ins; each takes every other case.
+ * Without arguments on the first device of each driver that can be used, then on the stand-ins; each takes a fifth of the cases.
  *   devices_variants [--all] [DEVICE ...]      as devices_operations */
 #define _GNU_SOURCE
 #include <math.h>
 #include <stdlib.h>
-#include "../folder.h"
-#include "../library/kit.h"
-#include "../test.h"
+#include "../fine.h"
+#include "each_device.h"
 #include "dsl/value.h"
 #include "trial/placed.h"
 #include "shadow.h"
-#include "stand_in.h"
 #include "tg/attention.h"
 #include "tg/nn.h"
 
@@ -20,18 +18,6 @@ enum { PARTS = 5 };
 typedef struct { tg_context *context; tg_device *device; const char *name; uint64_t state; uint32_t turn; bool all; } run;
 
 static bool has_turn(const run *r, size_t i) { return r->all || i % PARTS == r->turn % PARTS; }
-static const char *why(const run *r) { return tg_error_message(r->context); }
-#define FINE(call)                                                                    \
-  do {                                                                                \
-    tg_status s_ = (call);                                                            \
-    CHECK(s_ == TG_OK, "%s: %s: %s: %s", r->name, #call, tg_status_name(s_), why(r)); \
-  } while (0)
-#define REFUSED(call, text)                                                                                       \
-  do {                                                                                                            \
-    tg_status s_ = (call);                                                                                        \
-    CHECK(s_ == TG_EINVAL && strstr(why(r), text), "%s: %s: %s: %s", r->name, #call, tg_status_name(s_), why(r)); \
-  } while (0)
-
 static uint32_t draw(run *r) { return (uint32_t)((r->state = r->state * 6364136223846793005u + 1442695040888963407u) >> 33); }
 static double unit(run *r) { return (double)(int32_t)(draw(r) << 1) * 0x1p-31; }
 
@@ -302,40 +288,8 @@ static void on(const char *name, uint32_t i, bool all) {
   tg_context_free(r->context);
 }
 
-static void on_stand_in(const char *target, const char *program, bool all) {
-  uint32_t i;
-  if (!stand_in_begin(target, program, 1, &i)) return;
-  on(target, i, all);
-  stand_in_end();
-}
-
-static void on_each(const char *program, bool all) {
-  static const char *const targets[] = {"sm_80", "sm_90a", "gfx1100", "gfx90a"};
-  tg_device_info about, seen = {.driver = "cpu"};
-  for (uint32_t i = 1; tg_device_describe(i, &about) == TG_OK; i++) {
-    if (about.lacks[0] || !strcmp(about.driver, seen.driver)) continue;
-    seen = about;
-    printf("%s: %s\n", about.driver, about.name);
-    on(about.driver, i, all);
-  }
-  for (size_t t = 0; t < sizeof targets / sizeof *targets; t++) on_stand_in(targets[t], program, all);
-}
-
 int main(int argc, char **argv) {
-  char folder[TEST_PATH] = "tg-variants-XXXXXX";
-  CHECK(test_folder(folder), "a folder");
-  setenv("POCL_CACHE_DIR", folder, 1);
-  bool all = argc > 1 && !strcmp(argv[1], "--all");
-  if (argc < 2 || all) on_each(argv[0], all);
-  for (int k = 1 + all; k < argc; k++) {
-    uint32_t i = 0;
-    if (!strncmp(argv[k], "sm_", 3) || !strncmp(argv[k], "gfx", 3)) {
-      on_stand_in(argv[k], argv[0], true);
-      continue;
-    }
-    CHECK(tg_device_named(argv[k], &i) == TG_OK, "%s: there is no such device", argv[k]);
-    on(argv[k], i, true);
-  }
-  kit_remove(folder);
+  static const char *const targets[] = {"sm_80", "sm_90a", "gfx1100", "gfx90a"};
+  each_device(argv[0], argc - 1, argv + 1, targets, TG_COUNT(targets), on);
   return TEST_END();
 }
