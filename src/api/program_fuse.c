@@ -3,7 +3,8 @@
  * done with the same bits, and that it pays (src/compile/fuse.c). Here are the conditions on memory:
  *
  * - a temporary that one step writes, as a whole, and one other reads, as a whole; nobody else uses it;
- * - the writer's work moves to where the reader stands: no step from there on writes what it reads;
+ * - the writer's work moves to where the reader stands: no step up to there writes what it reads, or uses what else it
+ *   writes;
  * - all together never needs more memory than before: what the writer reads now lives until the reader's end. */
 #include <stdio.h>
 #include "api/program.h"
@@ -14,9 +15,13 @@ static bool meet(const tg_program_access *a, const tg_program_access *b) {
   return a->at < b->at + b->bytes && b->at < a->at + a->bytes;
 }
 
+static bool is_in(const tg_program_access *a, const tg_program_memory *m) {
+  return a->at >= (uintptr_t)m->at && a->at < (uintptr_t)m->at + m->reserved;
+}
+
 static bool uses(const tg_program_step *s, const tg_program_memory *m) {
   for (uint32_t i = 0; i < s->accesses_n; i++)
-    if (s->accesses[i].at >= (uintptr_t)m->at && s->accesses[i].at < (uintptr_t)m->at + m->reserved) return true;
+    if (is_in(&s->accesses[i], m)) return true;
   return false;
 }
 
@@ -31,13 +36,16 @@ static uint32_t buffer_at(const tg_program_step *s, const tg_program_memory *m) 
   return found;
 }
 
-/* Writes any step behind `from`, up to `to`, what `from` reads? */
-static bool is_overtaken(const tg_program_step *from, const tg_program_step *to) {
+/* Does any step behind `from`, up to `to`, write what `from` reads, or use what it writes beside the memory? */
+static bool is_overtaken(const tg_program_step *from, const tg_program_step *to, const tg_program_memory *m) {
   for (const tg_program_step *s = from; s != to;) {
     s = s->next;
     for (uint32_t i = 0; i < s->accesses_n; i++)
-      for (uint32_t k = 0; k < from->accesses_n && s->accesses[i].written; k++)
-        if (from->accesses[k].read && meet(&s->accesses[i], &from->accesses[k])) return true;
+      for (uint32_t k = 0; k < from->accesses_n; k++) {
+        const tg_program_access *a = &from->accesses[k];
+        bool moves = s->accesses[i].written || (a->written && !is_in(a, m));
+        if (moves && meet(&s->accesses[i], a)) return true;
+      }
   }
   return false;
 }
@@ -52,7 +60,7 @@ static bool find_pair(const tg_program *p, const tg_program_memory *m, tg_progra
   }
   if (n != 2) return false;
   const tg_buffer_desc *w = &pair[0]->kernel->info.buffers[between[0]], *r = &pair[1]->kernel->info.buffers[between[1]];
-  return w->written && !w->read && r->read && !r->written && !is_overtaken(pair[0], pair[1]);
+  return w->written && !w->read && r->read && !r->written && !is_overtaken(pair[0], pair[1], m);
 }
 
 /* ---- the new step ---- */

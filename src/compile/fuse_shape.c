@@ -25,6 +25,16 @@ static bool is_whole(const tg_fuse_side *s, const tg_uop *access) {
   return true;
 }
 
+/* Does each iteration store to an element of its own? */
+static bool is_apart(const tg_fuse_side *s, const tg_uop *access) {
+  for (uint32_t i = 0; i < s->depth; i++) {
+    uint32_t d = 0, rank = tg_access_rank(access);
+    while (d < rank && access->src[1 + d] != s->range[i]) d++;
+    if (d == rank && !tg_is_const(tg_extent(s->range[i]), 1)) return false;
+  }
+  return true;
+}
+
 /* The nest around the only statement; false: there are others. */
 static bool find_nest(tg_fuse_side *s) {
   const tg_uop *nest = NULL;
@@ -56,7 +66,8 @@ static bool find_map(tg_fuse_side *s) {
     if (u->op == TG_OP_LOAD && tg_buffer_info(s->job, u->src[0])->role != TG_ROLE_IN) return false;
     if (tg_fuse_reads(u, s->between)) loads++, s->load = u;
   }
-  s->whole = loads ? loads == 1 && is_whole(s, s->load) : is_whole(s, s->store);
+  /* a reader's iterations take the order of the writer's, so none may overwrite another's element */
+  s->whole = loads ? loads == 1 && is_whole(s, s->load) && is_apart(s, s->store) : is_whole(s, s->store);
   return true;
 }
 

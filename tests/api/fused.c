@@ -193,6 +193,76 @@ static void operations(run *r) {
   free(middle), free(want), free(got);
 }
 
+/* ---- kernels of other shapes ---- */
+
+enum { SIZE = 20, ALL = SIZE * SIZE * 4, GIVEN = 4, MEMORY = 5 };
+#define HEAD(name) "kernel " name "(T=20, W=20) { in(x, f32, [T, W]); "
+static const char copies[] = HEAD("copies") "out(y, f32, [T, W]); range(t, T) range(k, W) y[t,k] = x[t,k] + 1; }",
+                  totals[] = HEAD("totals") "out(y, f32, [T, W]); out(s, f32, [T, W]);\n range(t, T) {\n"
+                             "  let v = sum(i : W, x[t,i]);\n  range(k, W) y[t,k] = x[t,k] - v;\n"
+                             "  range(l, W) s[t,l] = v;\n } }",
+                  backwards[] = HEAD("backwards") "out(y, f32, [T, W]);\n range(t, T) {\n  define_reg(a, f32, []);\n"
+                                "  a = 0;\n  range(k, W) {\n   a = a + abs(x[t,k]);\n   y[t,W - 1 - k] = a;\n  }\n } }",
+                  last[] = HEAD("last") "out(y, f32, [T, W], partial); range(t, T) range(k, W) y[t,0] = x[t,k] + 1; }",
+                  halves[] = HEAD("halves") "out(y, f32, [T, W], partial);\n"
+                             " range(t, T) range(k, W) y[t,k/2] = x[t,k]; }";
+
+/* A step's buffers in order. 0 to 3: arguments of the program; 4: a temporary */
+typedef struct { const char *text; uint32_t at[3]; } text_step;
+
+static void run_texts(run *r, const text_step *steps, uint64_t flags, float *const *given, uint32_t *fused) {
+  tg_program *p = NULL;
+  tg_program_info info = {0};
+  tg_kernel *kernel[4] = {NULL};
+  tg_argument a[GIVEN];
+  void *at[MEMORY] = {NULL};
+  char name[16];
+  FINE(tg_program_begin(r->context, &(tg_program_options){.flags = flags}, &p));
+  for (int i = 0; i < MEMORY; i++) {
+    snprintf(name, sizeof name, "m%d", i);
+    if (i < GIVEN) a[i] = (tg_argument){given[i], ALL};
+    FINE((i < GIVEN ? tg_program_argument : tg_program_temporary)(p, name, ALL, &at[i]));
+  }
+  for (int i = 0; steps[i].text; i++) {
+    tg_argument own[3] = {{at[steps[i].at[0]], ALL}, {at[steps[i].at[1]], ALL}, {at[steps[i].at[2]], ALL}};
+    FINE(tg_kernel_compile_text(r->context, "text", steps[i].text, &(tg_compile_options){0}, &kernel[i]));
+    FINE(tg_program_launch(p, kernel[i], &(tg_launch){.buffers = own, .buffers_n = steps[i].at[2] ? 3 : 2}));
+  }
+  FINE(tg_program_end(p));
+  FINE(tg_program_describe(p, &info));
+  FINE(tg_program_run(p, &(tg_program_call){.arguments = a, .arguments_n = GIVEN}));
+  *fused = info.fused;
+  tg_program_free(p);
+  for (int i = 0; i < 4; i++) tg_kernel_free(kernel[i]);
+}
+
+static void texts(run *r, const char *what, uint32_t fused, const text_step *steps) {
+  float *given[2][GIVEN];
+  uint32_t n[2];
+  for (int i = 0; i < GIVEN; i++)
+    for (int way = 0; way < 2; way++) given[way][i] = malloc(ALL), memcpy(given[way][i], r->data[i % 3], ALL);
+  for (int way = 0; way < 2; way++) run_texts(r, steps, way ? TG_PROGRAM_SEPARATE : 0, given[way], &n[way]);
+  CHECK(n[0] == fused, "%s: %u steps are fused, not %u", what, n[0], fused);
+  for (int i = 0; i < GIVEN; i++) {
+    CHECK(!memcmp(given[0][i], given[1][i], ALL), "%s: other bits in argument %d", what, i);
+    free(given[0][i]), free(given[1][i]);
+  }
+}
+#define TEXTS(r, what, fused, ...) texts(r, what, fused, (const text_step[]){__VA_ARGS__, {NULL, {0}}})
+
+/* The writer would run where the reader stands: steps between them must not miss what else it writes. */
+static void several_results(run *r) {
+  TEXTS(r, "nothing between", 1, {totals, {0, 4, 1}}, {copies, {4, 2, 0}});
+  TEXTS(r, "a second result is read between", 0, {totals, {0, 4, 1}}, {copies, {1, 2, 0}}, {copies, {4, 3, 0}});
+  TEXTS(r, "a second result is written between", 0, {totals, {0, 4, 1}}, {copies, {2, 1, 0}}, {copies, {4, 3, 0}});
+}
+
+/* The reader's iterations would take the order of the writer's. */
+static void overwriting(run *r) {
+  TEXTS(r, "backwards, then the last of each row", 0, {backwards, {0, 4, 0}}, {last, {4, 1, 0}});
+  TEXTS(r, "backwards, then each second", 0, {backwards, {0, 4, 0}}, {halves, {4, 1, 0}});
+}
+
 int main(int argc, char **argv) {
   int count = 10;
   run own = {.seed = 1}, *r = &own;
@@ -207,7 +277,7 @@ int main(int argc, char **argv) {
   }
   for (uint32_t k = 0; k < KINDS; k++)
     FINE(text_of(r, kinds[k].name, kinds[k].body, kinds[k].r, kinds[k].b, &r->kernel[k]));
-  chains(r), operations(r), drawn_programs(r, count);
+  chains(r), operations(r), several_results(r), overwriting(r), drawn_programs(r, count);
   for (uint32_t k = 0; k < KINDS; k++) tg_kernel_free(r->kernel[k]);
   for (int i = 0; i < 3; i++) free(r->data[i]);
   tg_context_free(r->context);
