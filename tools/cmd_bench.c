@@ -99,7 +99,8 @@ static void write_usage(FILE *to) {
   fprintf(to, "tg bench %s [--json] [--seconds N] [--case TEXT]\n", tool_benches());
   for (int i = 0; i < BENCHES; i++)
     if (*benches[i].options) fprintf(to, "tg bench %s%s\n", benches[i].name, benches[i].options);
-  fputs("tg bench gemm|attention|kernels --device NAME [--shapes FILE] [--types f32] [--tuned DIR] [--cache DIR]\n",
+  fputs("tg bench gemm|attention|kernels --device NAME [--shapes FILE] [--types f32,..] [--tuned DIR] [--cache DIR]\n"
+        "tg bench gemm --device cuda:0 --vs cublas[=FILE]\n",
         to);
   for (int i = 0; i < BENCHES; i++) {
     fprintf(to, "%s  %-10s", i ? "" : "\n", benches[i].name);

@@ -11,6 +11,7 @@
 #include "bench/device.h"
 #include "bench/kernels.inc.h"
 #include "bench/product.h"
+#include "bench/vendor.h"
 #include "tg/gemm.h"
 
 /* ---- the device ---- */
@@ -56,16 +57,37 @@ static double sample(const bench_device *d, bench_device_put *put, void *user, i
   return fine(d, s) ? (at[1] - at[0]) / runs : -1;
 }
 
-double bench_device_time(const bench_device *d, bench_device_put *put, void *user, double seconds) {
-  enum { MOST = 200, LEAST = 5, RUNS = 4096 };
+enum { SAMPLES = 200, SAMPLES_LEAST = 5 };
+
+/* How many runs take a tenth of a millisecond; 0: it failed. The first run counts for nothing. */
+static int runs_of(const bench_device *d, const bench_device_side *s) {
+  enum { RUNS = 4096 };
   const double least = 100e-6;
-  double times[MOST], first = sample(d, put, user, 1);
-  if (first < 0 || (first = sample(d, put, user, 1)) < 0) return -1;
-  int runs = first < least ? (int)fmin(RUNS, least / fmax(first, 1e-8)) + 1 : 1, n = 0;
-  double end = tool_now() + seconds;
-  while (n < MOST && (n < LEAST || tool_now() < end))
+  double first = sample(d, s->put, s->user, 1);
+  if (first < 0 || (first = sample(d, s->put, s->user, 1)) < 0) return 0;
+  return first < least ? (int)fmin(RUNS, least / fmax(first, 1e-8)) + 1 : 1;
+}
+
+double bench_device_time(const bench_device *d, bench_device_put *put, void *user, double seconds) {
+  double times[SAMPLES], end = tool_now() + seconds;
+  int runs = runs_of(d, &(bench_device_side){put, user}), n = 0;
+  if (!runs) return -1;
+  while (n < SAMPLES && (n < SAMPLES_LEAST || tool_now() < end))
     if ((times[n++] = sample(d, put, user, runs)) < 0) return -1;
   return tool_median(times, n);
+}
+
+bool bench_device_turns(const bench_device *d, const bench_device_side sides[2], double seconds, double times[2]) {
+  double all[2][SAMPLES], end = tool_now() + seconds;
+  int runs[] = {runs_of(d, &sides[0]), runs_of(d, &sides[1])}, n = 0;
+  if (!runs[0] || !runs[1]) return false;
+  for (; n < SAMPLES && (n < SAMPLES_LEAST || tool_now() < end); n++)
+    for (int turn = 0; turn < 2; turn++) {
+      int i = turn ^ (n & 1);
+      if ((all[i][n] = sample(d, sides[i].put, sides[i].user, runs[i])) < 0) return false;
+    }
+  times[0] = tool_median(all[0], n), times[1] = tool_median(all[1], n);
+  return true;
 }
 
 static double budget(const bench_device *d) { return d->args->seconds > 0 ? d->args->seconds : 1; }
@@ -93,60 +115,144 @@ static bool make_operands(const bench_device *d, bench_product *x, void *at[3]) 
   return true;
 }
 
-/* A verified run, then the time of one; -1: no plan, a wrong result, or a failure. */
-static double run_product(const bench_device *d, const char *name, product *p, bench_product *x, void *const at[3]) {
+/* One run over a C that is overwritten before: is it right? */
+static bool product_right(const bench_device *d, const bench_device_side *side, const bench_product *x,
+                          const double *sums, void *c) {
   size_t bytes = (size_t)x->m * (size_t)x->n * bench_bytes(x->type->c);
-  double *sums = bench_sums(x), seconds = -1;
-  p->call = (tg_gemm_call){.a = at[0], .b = at[1], .c = at[2]};
-  bool ran = sums && fine(d, put_product(p, d->queue)) && fine(d, tg_device_finish(d->device)) &&
-             fine(d, tg_device_copy(d->device, x->c, at[2], bytes));
-  if (ran && !bench_verified(x, sums)) fprintf(stderr, "tg bench gemm: %s: wrong result\n", name), ran = false;
-  if (ran) seconds = bench_device_time(d, put_product, p, budget(d));
-  free(sums);
-  return seconds;
+  bench_poison(x);
+  return fine(d, tg_device_copy(d->device, c, x->c, bytes)) && fine(d, side->put(side->user, d->queue)) &&
+         fine(d, tg_device_finish(d->device)) && fine(d, tg_device_copy(d->device, x->c, c, bytes)) &&
+         bench_verified(x, sums);
 }
 
-static int one_product(const bench_device *d, const char *name, const tool_shape *s, const tool_types *t) {
-  bench_product x = {.type = t, .m = s->m, .n = s->n, .k = s->k, .ta = s->ta, .tb = s->tb, .threads = 1,
-                     .lda = s->ta ? s->m : s->k, .ldb = s->tb ? s->k : s->n, .ldc = s->n};
+/* One product: tg's plan, and the vendor's library where one is measured against. */
+typedef struct {
+  const bench_device *d;
+  const char *name;
+  product own;
+  bench_product x;
+  void *at[3];
+  double *sums, seconds[2];    /* of tg, of the vendor */
+  const char *way;             /* the vendor's fastest; NULL: it does not compute this */
+  bool wrong;
+} contest;
+
+static bool made(contest *k, const tool_shape *s) {
+  const tool_types *t = k->x.type;
   const tg_gemm_desc desc = {.a = (uint8_t)t->a, .b = (uint8_t)t->b, .c = (uint8_t)t->c,
                              .a_major = s->ta ? TG_COLUMN_MAJOR : TG_ROW_MAJOR,
                              .b_major = s->tb ? TG_COLUMN_MAJOR : TG_ROW_MAJOR, .m = {s->m, 0}, .n = {s->n, 0},
-                             .k = {s->k, 0}, .device = d->device};
-  product p = {.plan = NULL};
-  void *at[3] = {NULL};
-  double seconds = -1, flops = 2.0 * s->m * s->n * (double)s->k;
-  bool made = make_operands(d, &x, at) && fine(d, tg_gemm_plan(d->context, &desc, &p.plan));
-  if (made) seconds = run_product(d, name, &p, &x, at);
-  if (seconds > 0) {
-    tool_figure(d->args->json, "gemm", name, "time", seconds * 1e6, "us", NULL);
-    tool_figure(d->args->json, "gemm", name, "rate", flops / seconds * 1e-9, "GFLOP/s", NULL);
-    if (tg_gemm_describe(p.plan).tuned) tool_figure(d->args->json, "gemm", name, "tuned", 1, "kernels", NULL);
-  }
-  tg_gemm_free(p.plan);
-  for (int i = 0; i < 3; i++) tg_device_free(d->device, at[i]);
-  free((void *)(uintptr_t)x.a), free((void *)(uintptr_t)x.b), free(x.c);
-  return seconds > 0 ? TOOL_OK : TOOL_WRONG;
+                             .k = {s->k, 0}, .device = k->d->device};
+  if (!make_operands(k->d, &k->x, k->at) || !(k->sums = bench_sums(&k->x)) ||
+      !fine(k->d, tg_gemm_plan(k->d->context, &desc, &k->own.plan))) return false;
+  k->own.call = (tg_gemm_call){.a = k->at[0], .b = k->at[1], .c = k->at[2]};
+  if (product_right(k->d, &(bench_device_side){put_product, &k->own}, &k->x, k->sums, k->at[2])) return true;
+  return fprintf(stderr, "tg bench gemm: %s: wrong result\n", k->name), false;
 }
 
-static int products(const bench_device *d) {
-  const tool_args *a = d->args;
-  const tool_types *t = tool_types_named(a->types ? a->types : "f32");
-  tool_shape *shapes = NULL;
-  int result = TOOL_OK, ran = 0,
-      n = t ? tool_read_shapes(a->shapes ? a->shapes : "tests/bench/gemm/shapes.txt", &shapes) : -1;
-  if (n < 0) return TOOL_USAGE;
+/* The vendor's fastest way whose result is right stays chosen. */
+static void choose_way(contest *k, bench_vendor *v) {
+  const bench_device_side side = {bench_vendor_put, v};
+  double best = INFINITY;
+  int chosen = -1;
+  for (int i = 0, n = bench_vendor_ways(v, &k->x, k->at); i < n; i++) {
+    const char *way = bench_vendor_choose(v, i);
+    if (!product_right(k->d, &side, &k->x, k->sums, k->at[2])) {
+      fprintf(stderr, "tg bench gemm: %s: %s: wrong result\n", k->name, way), k->wrong = true;
+      continue;
+    }
+    double s = bench_device_time(k->d, bench_vendor_put, v, budget(k->d) / 20);
+    if (s > 0 && s < best) best = s, chosen = i;
+  }
+  if (chosen >= 0) k->way = bench_vendor_choose(v, chosen);
+}
+
+static bool timed(contest *k, bench_vendor *v) {
+  if (v) choose_way(k, v);
+  if (k->way)
+    return bench_device_turns(k->d, (const bench_device_side[]){{put_product, &k->own}, {bench_vendor_put, v}},
+                              budget(k->d), k->seconds);
+  return (k->seconds[0] = bench_device_time(k->d, put_product, &k->own, budget(k->d))) > 0;
+}
+
+static void told(const contest *k) {
+  const bool json = k->d->args->json;
+  double flops = 2.0 * k->x.m * k->x.n * (double)k->x.k, own = k->seconds[0], other = k->seconds[1];
+  tool_figure(json, "gemm", k->name, "time", own * 1e6, "us", NULL);
+  tool_figure(json, "gemm", k->name, "rate", flops / own * 1e-9, "GFLOP/s", NULL);
+  if (tg_gemm_describe(k->own.plan).tuned) tool_figure(json, "gemm", k->name, "tuned", 1, "kernels", NULL);
+  if (!k->way) return;
+  tool_figure(json, "gemm", k->name, k->way, flops / other * 1e-9, "GFLOP/s", NULL);
+  tool_figure(json, "gemm", k->name, "rate of tg", other / own, "ratio", "cublas");
+}
+
+/* Of a class and types: rates of tg over the vendor's. */
+typedef struct { char name[48]; double log_sum, least; int cases; } tally;
+enum { TALLIES = 32 };
+typedef struct { tally of[TALLIES]; int n; } tallies;
+
+static void add_ratio(tallies *all, const char *class_of, const char *types, double ratio) {
+  char name[48];
+  int i = 0;
+  snprintf(name, sizeof name, "%.23s %.16s", class_of, types);
+  while (i < all->n && strcmp(all->of[i].name, name)) i++;
+  if (i == all->n && i == TALLIES) return;
+  tally *t = &all->of[i];
+  if (i == all->n) *t = (tally){.least = ratio}, memcpy(t->name, name, sizeof name), all->n++;
+  t->log_sum += log(ratio), t->least = fmin(t->least, ratio), t->cases++;
+}
+
+static int one_product(const bench_device *d, bench_vendor *v, const char *name, const tool_shape *s,
+                       const tool_types *t, tallies *all) {
+  contest k = {.d = d, .name = name};
+  k.x = (bench_product){.type = t, .m = s->m, .n = s->n, .k = s->k, .ta = s->ta, .tb = s->tb, .threads = 1,
+                        .lda = s->ta ? s->m : s->k, .ldb = s->tb ? s->k : s->n, .ldc = s->n};
+  bool ran = made(&k, s) && timed(&k, v);
+  if (ran) told(&k);
+  if (ran && k.way) add_ratio(all, s->class_of, t->name, k.seconds[1] / k.seconds[0]);
+  tg_gemm_free(k.own.plan);
+  for (int i = 0; i < 3; i++) tg_device_free(d->device, k.at[i]);
+  free(k.sums), free((void *)(uintptr_t)k.x.a), free((void *)(uintptr_t)k.x.b), free(k.x.c);
+  return ran && !k.wrong ? TOOL_OK : TOOL_WRONG;
+}
+
+static int products_of(const bench_device *d, bench_vendor *v, const tool_types *t, const tool_shape *shapes, int n,
+                       tallies *all, int *ran) {
+  int result = TOOL_OK;
   for (int i = 0; i < n; i++) {
     char name[96];
     snprintf(name, sizeof name, "%.23s %dx%dx%d %c%c %s", shapes[i].class_of, shapes[i].m, shapes[i].n, shapes[i].k,
              "NT"[shapes[i].ta], "NT"[shapes[i].tb], t->name);
-    if (a->cases && !strstr(name, a->cases)) continue;
-    int r = one_product(d, name, &shapes[i], t);
+    if (d->args->cases && !strstr(name, d->args->cases)) continue;
+    int r = one_product(d, v, name, &shapes[i], t, all);
     result = r > result ? r : result;
-    ran++;
+    ++*ran;
+  }
+  return result;
+}
+
+static int products(const bench_device *d, bench_vendor *v) {
+  static tallies all;
+  const tool_args *a = d->args;
+  tool_shape *shapes = NULL;
+  char wanted[128], *rest = NULL;
+  int result = TOOL_OK, ran = 0, n = tool_read_shapes(a->shapes ? a->shapes : "tests/bench/gemm/shapes.txt", &shapes);
+  if (n < 0) return TOOL_USAGE;
+  if (v && !a->json) printf("  against cuBLAS %s\n", bench_vendor_version(v));
+  snprintf(wanted, sizeof wanted, "%s", a->types ? a->types : "f32");
+  for (char *name = strtok_r(wanted, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
+    const tool_types *t = tool_types_named(name);
+    int r = t ? products_of(d, v, t, shapes, n, &all, &ran) : TOOL_USAGE;
+    result = r > result ? r : result;
   }
   free(shapes);
-  if (!ran) return fprintf(stderr, "tg bench gemm: no case contains '%s'\n", a->cases ? a->cases : ""), TOOL_USAGE;
+  for (int i = 0; i < all.n; i++) {
+    const tally *t = &all.of[i];
+    tool_figure(a->json, "gemm", t->name, "geometric mean", exp(t->log_sum / t->cases), "ratio", "cublas");
+    tool_figure(a->json, "gemm", t->name, "worst case", t->least, "ratio", "cublas");
+  }
+  if (!ran && result == TOOL_OK)
+    return fprintf(stderr, "tg bench gemm: no case contains '%s'\n", a->cases ? a->cases : ""), TOOL_USAGE;
   return result;
 }
 
@@ -196,7 +302,8 @@ static int one_attention(const bench_device *d, const char *name, const attentio
   return seconds > 0 ? TOOL_OK : TOOL_WRONG;
 }
 
-static int attentions(const bench_device *d) {
+static int attentions(const bench_device *d, bench_vendor *none) {
+  (void)none;
   const tool_args *a = d->args;
   attention_shape *shapes = NULL;
   int result = TOOL_OK, ran = 0,
@@ -289,7 +396,8 @@ static int one_kernel(const bench_device *d, const char *name, const tg_kernel_d
   return seconds > 0 ? TOOL_OK : TOOL_WRONG;
 }
 
-static int kernels(const bench_device *d) {
+static int kernels(const bench_device *d, bench_vendor *none) {
+  (void)none;
   enum { ELEMENTS = 1 << 24, ROW = 4096 };
   const struct { const char *name; const tg_kernel_def *def; bool rows; double streams; } all[] = {
       {"copy", &copy, false, 2},
@@ -314,17 +422,20 @@ static int kernels(const bench_device *d) {
 
 int bench_on_device(const tool_args *a) {
   bench_device d;
-  int (*run)(const bench_device *) = !strcmp(a->file, "gemm")        ? products
+  int (*run)(const bench_device *, bench_vendor *) = !strcmp(a->file, "gemm")        ? products
                                      : !strcmp(a->file, "attention") ? attentions
                                      : !strcmp(a->file, "kernels")   ? kernels
                                                                      : NULL;
   if (!run) return fprintf(stderr, "tg bench %s: --device is for gemm, attention and kernels\n", a->file), TOOL_USAGE;
-  if (a->vs || a->backward || a->plot || a->sweep || a->expect)
+  if ((a->vs && run != products) || a->backward || a->plot || a->sweep || a->expect)
     return fprintf(stderr, "tg bench %s: --device goes with --shapes, --types, --case, --seconds, --tuned, --cache and "
-                           "--json alone\n", a->file), TOOL_USAGE;
+                           "--json alone; gemm with --vs\n", a->file), TOOL_USAGE;
+  bench_vendor *v = NULL;
   int code = bench_device_open(a, &d);
   if (code != TOOL_OK) return code;
-  code = run(&d);
+  if (a->vs && !(v = bench_vendor_open(a->vs, &d))) return TOOL_USAGE;
+  code = run(&d, v);
   bench_device_close(&d);
+  bench_vendor_close(v);
   return code;
 }

@@ -24,6 +24,9 @@ void *bench_device_take(const bench_device *, const void *from, size_t bytes);
  * nothing. -1, and a line on stderr: it failed. */
 typedef tg_status bench_device_put(void *user, tg_queue *);
 double bench_device_time(const bench_device *, bench_device_put *put, void *user, double seconds);
+/* The same of two that take turns: a, b, b, a; *times: the medians of both. False: one failed. */
+typedef struct bench_device_side { bench_device_put *put; void *user; } bench_device_side;
+bool bench_device_turns(const bench_device *, const bench_device_side sides[2], double seconds, double times[2]);
 
 /* Products of a list of shapes, attention of a list of shapes, or copy, axpy, sum, softmax and layernorm: verified on
  * the device, then timed. An exit code. */
