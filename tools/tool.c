@@ -2,6 +2,8 @@
  * What the commands share. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +54,7 @@ char *tool_read(const char *path, size_t *n) {
       p = wider;
       cap *= 2;
     }
-  int err = ferror(f) ? EIO : p ? 0 : ENOMEM;
+  int err = ferror(f) ? errno : p ? 0 : ENOMEM;
   fclose(f);
   if (err) {
     free(p);
@@ -103,19 +105,27 @@ static bool binding(char *text, tool_args *a) {
   return true;
 }
 
-typedef struct { const char *name; bool *flag; const char **text; int *number; double *real; } option;
+typedef struct { const char *name; bool *flag; const char **text; int *number; double *real; int least; } option;
 
-static bool take(const option *o, const char *value) {
+/* What is wrong with the value, or NULL. */
+static const char *take(const option *o, const char *value) {
   char *end;
-  if (o->flag) *o->flag = true;
-  if (o->text) *o->text = value;
-  if (o->number) *o->number = (int)strtol(value, &end, 10);
-  if (o->real) *o->real = strtod(value, &end);
-  return !(o->number || o->real) || (end != value && !*end);
+  if (o->text) return *o->text = value, NULL;
+  double real = strtod(value, &end);
+  if (end == value || *end || !isfinite(real)) return "a number is wanted";
+  if (o->real) *o->real = real;
+  else {
+    errno = 0;
+    long number = strtol(value, &end, 10);
+    if (*end || errno || number > INT_MAX || number < INT_MIN) return "a whole number of 32 bits is wanted";
+    *o->number = (int)number;
+  }
+  return real < o->least ? o->least ? "-1 is the least" : "0 is the least" : NULL;
 }
 
 /* An option's value: behind '=' or the next argument. */
-static bool match(const option *o, int argc, char **argv, int *i, tool_args *a, const char **wrong) {
+static bool match(const option *o, int argc, char **argv, int *i, tool_args *a, const char **given,
+                  const char **wrong) {
   const char *arg = argv[*i];
   size_t n = strlen(o->name);
   if (strncmp(arg, o->name, n) || (arg[n] && arg[n] != '=')) return false;
@@ -129,7 +139,7 @@ static bool match(const option *o, int argc, char **argv, int *i, tool_args *a, 
   else if (!strcmp(o->name, "--opt")) {
     if (a->opts == (int)(sizeof a->opt / sizeof *a->opt)) *wrong = "given too often";
     else a->opt[a->opts++] = value;
-  } else if (!take(o, value)) *wrong = "wants a number";
+  } else *given = value, *wrong = take(o, value);
   return true;
 }
 
@@ -145,18 +155,20 @@ static bool refuse(const char *given, const tool_args *a) {
 
 /* One word of the command line: an option of this command, a binding, or the file. */
 static bool take_word(const option *options, size_t n, int argc, char **argv, int *i, tool_args *a, const char *usage) {
-  const char *wrong = NULL;
+  const char *wrong = NULL, *given = NULL;
   char *word = argv[*i];
   bool known = false;
   for (size_t k = 0; word[0] == '-' && k < n && !known; k++) {
-    known = match(&options[k], argc, argv, i, a, &wrong);
+    known = match(&options[k], argc, argv, i, a, &given, &wrong);
     /* an option that this command's usage does not speak of is no option of it */
     const char *spoken = strcmp(options[k].name, "-o") ? options[k].name : "-o FILE";
     if (known && options[k].flag != &a->help && !strstr(usage, spoken)) known = false;
   }
-  if (known && wrong) return fprintf(stderr, "tg: %s %s\n", argv[*i], wrong), false;
-  if (known || (word[0] != '-' && strchr(word, '=') && binding(argv[*i], a))) return true;
-  if (word[0] == '-' || strchr(word, '=') || a->file) return refuse(argv[*i], a);
+  if (known && wrong && given) fprintf(stderr, "tg: %.*s %s: %s\n", (int)strcspn(word, "="), word, given, wrong);
+  else if (known && wrong) fprintf(stderr, "tg: %s %s\n", word, wrong);
+  if (known) return !wrong;
+  if (word[0] != '-' && strchr(word, '=') && binding(word, a)) return true;
+  if (word[0] == '-' || strchr(word, '=') || a->file) return refuse(word, a);
   a->file = word;
   return true;
 }
@@ -201,13 +213,13 @@ bool tool_parse(int argc, char **argv, tool_args *a, const char *usage) {
       {.name = "--rules", .flag = &a->rules},
       {.name = "--diff", .flag = &a->diff},
       {.name = "--update", .flag = &a->update},
-      {.name = "--threads", .number = &a->threads},
-      {.name = "--seconds", .real = &a->seconds},
+      {.name = "--threads", .number = &a->threads, .least = -1},
+      {.name = "--seconds", .real = &a->seconds, .least = -1},
       {.name = "--budget", .real = &a->budget},
       {.name = "--candidates", .number = &a->candidates},
       {.name = "--seed", .number = &a->seed},
       {.name = "--beam", .number = &a->beam},
-      {.name = "--workers", .number = &a->workers},
+      {.name = "--workers", .number = &a->workers, .least = -1},
       {.name = "--journal", .text = &a->journal},
       {.name = "--spool", .text = &a->spool},
       {.name = "--tuned", .text = &a->tuned},
