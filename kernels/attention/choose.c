@@ -8,8 +8,9 @@ static void set(tg_kit_choice *c, const char *name, int64_t value) {
 
 /* A tile of nv vectors of rows by kt keys takes nv + kt loads for nv * kt multiply-adds in each step, and nv * kt + nv
  * + 1 registers. Of those that fit, the one with the fewest loads for a multiply-add whose rows waste the fewest lanes;
- * one whose operands leave L1 counts for less. */
-static void choose_tile(const tg_attention_problem *p, const tg_target *t, int64_t vl, int64_t *nv, int64_t *kt) {
+ * one whose operands leave L1 counts for less. of: the rows of a mask's blocks, which runs do not cross; 0: none */
+static void choose_tile(const tg_attention_problem *p, const tg_target *t, int64_t vl, int64_t of, int64_t *nv,
+                        int64_t *kt) {
   static const int64_t vectors[] = {1, 2, 3, 4, 6}, keys[] = {4, 8};
   enum { BK = 64 };
   double best = 0;
@@ -17,7 +18,7 @@ static void choose_tile(const tg_attention_problem *p, const tg_target *t, int64
     for (uint32_t k = 0; k < TG_COUNT(keys); k++) {
       int64_t v = vectors[i], n = keys[k], bq = v * vl, rows = p->rows.hi, blocks = (rows + bq - 1) / bq;
       if (v * n + v + 1 > t->vector_registers) continue;
-      if (p->block_rows % vl == 0 && p->block_rows % bq && bq > vl) continue;   /* runs are rows of the mask's blocks */
+      if (of % vl == 0 && of % bq && bq > vl) continue;
       double bytes = 4.0 * (double)(bq * (p->head + BK) + BK * p->head), l1 = t->l1 ? (double)t->l1 : 32768,
              work = (double)(v * n) / (double)(v + n) * (double)rows / (double)(blocks * bq);
       if (bytes > l1) work *= 0.5 + 0.5 * l1 / bytes;
@@ -33,6 +34,16 @@ static int64_t groups_for(int64_t n, int64_t most, int64_t of) {
   for (uint32_t i = 0; i < TG_COUNT(values) && g < n && values[i] <= most; i++)
     if (!of || of % values[i] == 0) g = values[i];
   return g;
+}
+
+/* The groups of a run, of bq rows each. Runs are rows of a mask's blocks (of), unless that leaves them so short that the
+ * caller asks again without: keys may be divided for up to ATTENTION_FEW rows, and parts of one run alone are merged. */
+static int64_t choose_run(const tg_attention_problem *p, const tg_target *t, int64_t vl, int64_t of, int64_t *nv,
+                          int64_t *kt, int64_t *bq) {
+  enum { ROWS = 96 };   /* rows that share a block of K and V: it is read once for them */
+  choose_tile(p, t, vl, of, nv, kt);
+  *bq = *nv * vl;
+  return groups_for((p->rows.hi + *bq - 1) / *bq, ROWS / *bq, of / *bq);
 }
 
 /* Lanes of the decode words: the largest power of two up to vl that divides both sizes of heads. */
@@ -80,10 +91,7 @@ static int64_t vectors_of_sums(const tg_attention_problem *p, const tg_target *t
 }
 
 int64_t tg_attention_choose(const tg_attention_problem *p, const tg_target *t, tg_kit_choice *out) {
-  enum {
-    ROWS = 96,   /* rows that share a block of K and V: it is read once for them */
-    SUMS = 8     /* vectors of a V that are added up side by side: as many as the latency of a multiply-add asks for */
-  };
+  enum { SUMS = 8 };   /* vectors of a V that are added up side by side, as the latency of a multiply-add asks for */
   int64_t vl = t->vector_bytes >= 16 ? t->vector_bytes / 4 : 4, rows = p->rows.hi, nv = 1, kt = 4,
           lanes = head_lanes(p, vl);
   *out = (tg_kit_choice){.sketch = tg_attention_prefill};
@@ -104,8 +112,8 @@ int64_t tg_attention_choose(const tg_attention_problem *p, const tg_target *t, t
   }
   set(out, "BK", ATTENTION_BLOCK);
   if (p->backward) out->sketch = tg_attention_backward, set(out, "EV", vectors_of_sums(p, t, vl));
-  choose_tile(p, t, vl, &nv, &kt);
-  int64_t bq = nv * vl, groups = groups_for((rows + bq - 1) / bq, ROWS / bq, p->block_rows / bq);
+  int64_t bq, groups = choose_run(p, t, vl, p->block_rows, &nv, &kt, &bq);
+  if (groups * bq < (rows < ATTENTION_FEW ? rows : ATTENTION_FEW)) groups = choose_run(p, t, vl, 0, &nv, &kt, &bq);
   set(out, "NV", nv);
   set(out, "KT", kt);
   set(out, "G", groups);

@@ -71,6 +71,8 @@ extern const tg_kernel_def *const tg_attention_device_append, *const tg_attentio
 /* backward.c: gradients of one run's rows and keys; and the sum of `parts` results [M][value_head] of f32 in type o,
  * with parameters M, parts, lddq. */
 extern const tg_kernel_def *const tg_attention_backward, *const tg_attention_sum;
+/* rows of a sequence whose keys may be divided (plan.h), which one run has therefore */
+enum { ATTENTION_FEW = 16 };
 enum { ATTENTION_DECODE_ROWS = 8 };    /* most rows that the decode words take: the largest value of their knob BQ */
 
 /* choose.c: chooses words and knobs for p->rows.hi rows from the registers and the caches. Returns the most rows that

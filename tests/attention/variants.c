@@ -204,6 +204,32 @@ static void calls_with_blocks(tg_context *c) {
   tg_attention_free(a);
 }
 
+/* Blocks of few rows: what a row has does not depend on them if all are 1. Many keys, which are divided for few rows; as code for vectors of 4, 8 and 16 rows. */
+static void blocks_of_few_rows(void) {
+  enum { ROWS = 14, KEYS = 1100 };
+  static const char *const targets[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4", "armv8-a"};
+  static const int32_t sizes[] = {0, 4, 8, 12, 40, 100};
+  static float few[ROWS], many[2][KEYS], got[2][ROWS];
+  static uint8_t blocks[ROWS * (KEYS / 64 + 1)];
+  memset(blocks, 1, sizeof blocks);
+  for (int i = 0; i < KEYS; i++) many[0][i] = (float)(i % 13) / 8, many[1][i] = (float)(i % 29 - 14) / 16, few[i % ROWS] = (float)(i % 7 - 3) / 4;
+  for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
+    tg_target t;
+    tg_context *c;
+    if (!tg_target_named(&t, targets[i]) || !tg_target_runs_here(&t) || tg_context_create(&(tg_context_options){.target = targets[i]}, &c)) continue;
+    for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++) {
+      int32_t rows = sizes[n];
+      tg_attention *a = plan(c, &(tg_attention_desc){.head = 1, .queries = {ROWS, 0}, .keys = {KEYS, 0}, .block_rows = rows, .block_keys = rows ? 64 : 0});
+      memset(got[rows > 0], 0xff, sizeof got[0]);
+      tg_attention_call x = {.q = few, .k = many[0], .v = many[1], .o = got[rows > 0], .block_mask = rows ? blocks : NULL, .workspace = workspace, .workspace_bytes = sizeof workspace};
+      CHECK(tg_attention_run(a, &x) == TG_OK, "%s: %s", targets[i], tg_error_message(c));
+      for (int row = 0; row < ROWS; row++) CHECK(fabsf(got[1][row] - got[0][row]) < 1e-5f || !rows, "%s, blocks of %d rows: row %d is %g, not %g", targets[i], rows, row, (double)got[1][row], (double)got[0][row]);
+      tg_attention_free(a);
+    }
+    tg_context_free(c);
+  }
+}
+
 static void calls_with_integers(tg_context *c) {
   static float scales[2][G * N];
   const tg_attention_call good = {.queries = T, .keys = N, .q = q, .k = k, .v = v, .o = o, .k_scale = scales[0], .v_scale = scales[1], .workspace = workspace, .workspace_bytes = sizeof workspace};
@@ -246,6 +272,7 @@ int main(void) {
   dropped(c);
   calls_with_dropout(c);
   calls_with_blocks(c);
+  blocks_of_few_rows();
   calls_with_integers(c);
   calls_with_angles(c);
   tg_context_free(c);
