@@ -242,6 +242,11 @@ static bool compares(amd_machine *m, op *o) {
   }
   o->sets = true, o->scc = r;
   o->scc_unknown = (o->ua | o->ub) != 0;
+  switch (m->i->operation) {   /* of one bit, which the others do not change */
+  case AMD_S_BITCMP0_B32: case AMD_S_BITCMP1_B32: o->scc_unknown = o->ub & 31 || o->ua >> (ub & 31) & 1; break;
+  case AMD_S_BITCMP0_B64: case AMD_S_BITCMP1_B64: o->scc_unknown = o->ub & 63 || o->ua >> (ub & 63) & 1; break;
+  default: break;
+  }
   return true;
 }
 

@@ -212,6 +212,12 @@ static void check_values(void) {
 
 /* ---- faults ---- */
 
+/* v_lshlrev_b32 v11, 8, v10; v_readfirstlane_b32 s20, v11; s_bitcmp1_b32 s20, bit; s_cbranch_scc1 to the next. Nobody
+ * wrote v10. */
+#define TEST_OF_SHIFTED(bit)                                                                                        \
+  (24u << 25 | 11u << 17 | 10u << 9 | 136u), (0x7E000000u | 20u << 17 | 2u << 9 | 267u),                            \
+      (0xBF0D0000u | (128u + (bit)) << 8 | 20u), 0xBFA20000u
+
 /* v0: the lane; what the message must say, or NULL: nothing is wrong. */
 static const struct {
   const char *name;
@@ -249,6 +255,8 @@ static const struct {
      NULL,
      {MOVE_V(10, 129), LANE_BYTES, LOCAL_STORE(10), WAIT_SCALAR, SOPP(S_BARRIER, 0), LOCAL_LOAD(11, 0), WAIT_SCALAR,
       END}},
+    {"a test of a bit that is written, beside others that are not", 1, NULL, {TEST_OF_SHIFTED(7), END}},
+    {"a test of a bit that nobody wrote", 1, "a branch by SCC", {TEST_OF_SHIFTED(8), END}},
     {"no such instruction", 1, "unknown instruction", {0xbfff0000u, END}},
     {"LOCAL beyond its end",
      1,
