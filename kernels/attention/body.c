@@ -115,7 +115,7 @@ const char *tg_attention_seen(tg_builder *tg_b_, const tg_attention_problem *p, 
   if (p->mask == TG_BOOL) all = text("%s & %s", all, element_of(tg_b_, p, 0, key));
   if (p->block_rows && p->grid)
     all = text("%s & block_mask[%s%smin(min(g*BQ + i, M - 1)/%lld, blocks_m - 1), "
-               "min(min(%s, N - 1)/%lld, blocks_n - 1)]",
+               "max(min(min(%s, N - 1)/%lld, blocks_n - 1), 0)]",   /* of a window's blocks no bound is seen */
                all, p->block_per & TG_PER_BATCH ? "batch, " : "", p->block_per & TG_PER_HEAD ? "head, " : "",
                (long long)p->block_rows, key, (long long)p->block_keys);
   else if (p->block_rows)

@@ -2,7 +2,8 @@
  * Variants of attention on devices, and its gradients: sinks, pages, appending, dropout, masks of blocks, K and V in integers, rotary embedding, unequal heads, and several of these at once. Each result is compared with that of the host's plan of
  * the same descriptor, which has tests of its own, and each launch with the interpreter, bit for bit (shadow.h). Operations of tg/nn.h likewise.
  * Without arguments on the first device of each driver that can be used, then on the stand-ins; each takes a fifth of the cases.
- *   devices_variants [--all] [DEVICE ...]      as devices_operations */
+ *   devices_variants [--all] [DEVICE ...]            as devices_operations
+ *   devices_variants --drawn N SEED [DEVICE ...]     N drawn plans of attention on each device, against the host's */
 #define _GNU_SOURCE
 #include <math.h>
 #include <stdlib.h>
@@ -15,6 +16,8 @@
 #include "tg/nn.h"
 
 enum { PARTS = 5 };
+static int drawn_n;   /* plans to be drawn; 0: the cases of the tables */
+static uint64_t drawn_seed = 1;
 typedef struct { tg_context *context; tg_device *device; const char *name; uint64_t state; uint32_t turn; bool all; } run;
 
 static bool has_turn(const run *r, size_t i) { return r->all || i % PARTS == r->turn % PARTS; }
@@ -87,6 +90,7 @@ static const variant variants[] = {
   {"dropout, f16", 1, 20, 33, {.q = TG_F16, .heads = 2, .kv_heads = 2, .head = 32, SIZES, .dropout = 0.5f, .causal = TG_CAUSAL_TOP_LEFT}, false, false},
   {"mask of blocks", 2, 30, 37, {.heads = 2, .kv_heads = 1, .head = 16, SIZES, .block_rows = 8, .block_keys = 5, .block_per = TG_PER_HEAD, .lse = 1}, false, false},
   {"mask of blocks, f16", 2, 30, 48, {.q = TG_F16, .heads = 2, .kv_heads = 1, .head = 32, SIZES, .block_rows = 16, .block_keys = 16, .block_per = TG_PER_BATCH, .causal = TG_CAUSAL_BOTTOM_RIGHT}, false, false},
+  {"mask of blocks, window", 1, 20, 40, {.heads = 2, .kv_heads = 1, .head = 8, SIZES, .block_rows = 7, .block_keys = 9, .window = 8}, false, false},
   {"K and V of 8 bits", 2, 3, 20, {.heads = 4, .kv_heads = 2, .head = 16, .value_head = 8, SIZES, .kv_bits = 8}, false, false},
   {"K and V of 8 bits in groups, pages", 2, 7, 20, {.q = TG_F16, .heads = 2, .kv_heads = 2, .head = 32, SIZES, .kv_bits = 8, .kv_group = 8, .kv_scale = TG_F16, .page_size = 8}, false, false},
   {"K and V of 4 bits in groups", 1, 9, 33, {.heads = 4, .kv_heads = 2, .head = 16, SIZES, .kv_bits = 4, .kv_group = 4, .causal = TG_CAUSAL_BOTTOM_RIGHT}, false, false},
@@ -107,9 +111,17 @@ static const variant variants[] = {
 /* What stands for a call, here or there. */
 static const void *at(const twin *t, bool there) { return !t ? NULL : there ? t->there : t->here; }
 
-typedef struct { twin *q, *k, *v, *o, *lse, *slopes, *sinks, *table, *k_new, *v_new, *blocks, *k_scale, *v_scale, *cos, *sin, *d[4]; int32_t lengths[4]; } operands;
+typedef struct { twin *q, *k, *v, *o, *lse, *slopes, *sinks, *table, *k_new, *v_new, *blocks, *k_scale, *v_scale, *cos, *sin, *d[4], *mask, *arg[2]; int32_t lengths[4]; } operands;
 
 static tg_type type_of(const tg_attention_desc *d, bool keys) { return keys && d->kv_bits ? TG_I8 : d->q ? (tg_type)d->q : TG_F32; }
+
+/* A mask, or an argument: booleans, of which a third is 0; small integers; floats within 1. */
+static twin *dense(run *r, twins *all, const variant *v, tg_type t, uint8_t per) {
+  size_t n = (size_t)((per & TG_PER_BATCH ? v->batch : 1) * (per & TG_PER_HEAD ? v->d.heads : 1) * (per & TG_PER_QUERY ? v->queries : 1) * (per & TG_PER_KEY ? v->keys : 1));
+  twin *x = tg_is_float(t) ? numbers(r, all, t, n, 1) : both(r, all, n * (size_t)tg_type_bytes(t));
+  for (size_t i = 0; i < n && !tg_is_float(t); i++) tg_number_put(t, x->here, i, draw(r) % 3 != 0);
+  return x;
+}
 
 static void make(run *r, const variant *v, twins *all, operands *x) {
   const tg_attention_desc *d = &v->d;
@@ -139,6 +151,8 @@ static void make(run *r, const variant *v, twins *all, operands *x) {
     x->blocks = both(r, all, (size_t)((d->block_per & TG_PER_BATCH ? v->batch : 1) * (d->block_per & TG_PER_HEAD ? d->heads : 1) * rows * columns));
     for (size_t i = 0; i < x->blocks->bytes; i++) ((uint8_t *)x->blocks->here)[i] = draw(r) % 3 != 0;
   }
+  if (d->mask) x->mask = dense(r, all, v, (tg_type)d->mask, d->mask_per);
+  for (int i = 0; i < 2 && d->arg[i].name; i++) x->arg[i] = dense(r, all, v, d->arg[i].type ? (tg_type)d->arg[i].type : TG_F32, d->arg[i].per);
   for (int64_t b = 0; b < v->batch; b++) x->lengths[b] = (int32_t)(v->lengths ? v->keys - b * 3 : v->keys);
 }
 
@@ -147,6 +161,7 @@ static tg_attention_call call_of(const variant *v, const operands *x, bool there
   tg_attention_call c = {.batch = v->batch, .queries = v->queries, .keys = v->keys, .q = at(x->q, there), .k = at(x->k, there), .v = at(x->v, there), .o = (void *)(uintptr_t)at(x->o, there), .lse = (float *)(uintptr_t)at(x->lse, there), .slopes = at(x->slopes, there),
                          .sinks = at(x->sinks, there), .page_table = at(x->table, there), .k_new = at(x->k_new, there), .v_new = at(x->v_new, there), .block_mask = at(x->blocks, there), .k_scale = at(x->k_scale, there), .v_scale = at(x->v_scale, there), .cos = at(x->cos, there), .sin = at(x->sin, there)};
   c.d_o = at(x->d[0], there), c.d_q = (void *)(uintptr_t)at(x->d[1], there), c.d_k = (void *)(uintptr_t)at(x->d[2], there), c.d_v = (void *)(uintptr_t)at(x->d[3], there);
+  c.mask = at(x->mask, there), c.arg[0] = at(x->arg[0], there), c.arg[1] = at(x->arg[1], there);
   if (d->page_size) c.pages = (v->keys + d->page_size - 1) / d->page_size * v->batch + 2;
   if (d->dropout > 0) c.seed = 0x123456789abcdef, c.offset = 5;
   if (d->rotary) c.positions = 64;
@@ -199,7 +214,7 @@ static void one(run *r, const variant *v) {
     if (!results[i].of) continue;
     off = apart(r, results[i].type, results[i].of, &most);
     bool exact = i == 2 || i == 3;
-    CHECK(most > 0 && off <= (exact ? 0 : allowed(t) * (1 + most)), "%s: %s: %s is off by %g, of %g", r->name, v->name, results[i].name, off, most);
+    CHECK((most > 0 || drawn_n) && off <= (exact ? 0 : allowed(t) * (1 + most)), "%s: %s: %s is off by %g, of %g", r->name, v->name, results[i].name, off, most);
   }
   drop(r, &all);
 }
@@ -208,6 +223,72 @@ static void all_variants(run *r) {
   bool plain = !strcmp(r->device->driver->name, "opencl");   /* PoCL has no f16 */
   for (size_t i = 0; i < TG_COUNT(variants); i++)
     if (has_turn(r, i) && (!plain || !variants[i].d.q) && (!plain || !variants[i].d.kv_scale)) one(r, &variants[i]);
+}
+
+/* ---- drawn plans ---- */
+
+static const struct { const char *score, *mask; struct { const char *name; uint8_t type, per; } arg[2]; } mods[] = {
+  {"score - abs(by) * f32(q)", NULL, {{"by", TG_F32, TG_PER_HEAD | TG_PER_KEY}}},
+  {"where(score > x, score, x + sin(score - x))", NULL, {{"x", TG_F32, TG_PER_BATCH}}},
+  {"max(score, by) * f32(h + 1)", "k % 5 != 2 | q == 1", {{"by", TG_F32, TG_PER_QUERY}}},
+  {NULL, "a == z", {{"a", TG_I32, TG_PER_QUERY}, {"z", TG_I32, TG_PER_KEY | TG_PER_BATCH}}},
+  {NULL, "k <= q + h + b", {{0}}},
+  {"score * score + y", "on != 0", {{"on", TG_I8, TG_PER_HEAD | TG_PER_KEY}, {"y", TG_F32, TG_PER_QUERY | TG_PER_KEY}}},
+};
+static int64_t below(run *r, int64_t n) { return draw(r) % n; }
+static bool often(run *r, int percent) { return below(r, 100) < percent; }
+
+static void draw_scores(run *r, tg_attention_desc *d) {
+  if (often(r, 25)) d->soft_cap = 2;
+  if (often(r, 20)) d->alibi = 1;
+  if (often(r, 20)) d->sinks = 1;
+  if (often(r, 40)) d->causal = (uint8_t)(1 + below(r, 2));
+  if (often(r, 25)) d->window = 1 + below(r, 20);
+  d->base2 = often(r, 25);
+  d->lse = d->backward || often(r, 40);
+  if (often(r, 25)) d->mask = often(r, 50) ? TG_BOOL : TG_F32, d->mask_per = (uint8_t)below(r, 16);
+  if (often(r, 30)) {
+    size_t m = (size_t)below(r, TG_COUNT(mods));
+    d->score_mod = mods[m].score, d->mask_mod = mods[m].mask;
+    for (int i = 0; i < 2; i++) d->arg[i].name = mods[m].arg[i].name, d->arg[i].type = mods[m].arg[i].type, d->arg[i].per = mods[m].arg[i].per;
+  }
+  if (often(r, 20)) d->dropout = 0.25f;
+  if (often(r, 20)) d->block_rows = (int32_t)(1 + below(r, 16)), d->block_keys = (int32_t)(1 + below(r, 24)), d->block_per = (uint8_t)(below(r, 4) * TG_PER_HEAD);
+}
+
+static void draw_operands(run *r, variant *v, bool floats) {
+  static const int32_t heads[] = {8, 16, 24, 32, 64};
+  tg_attention_desc *d = &v->d;
+  if (floats && often(r, 60)) d->q = often(r, 60) ? TG_F16 : TG_BF16;
+  d->kv_heads = (int32_t)(1 + below(r, 2)), d->heads = d->kv_heads * (int32_t)(1 + below(r, 3));
+  d->head = heads[below(r, 5)];
+  if (often(r, 30)) d->value_head = heads[below(r, 5)];
+  v->batch = 1 + below(r, 3), v->queries = often(r, 30) ? 1 : 1 + below(r, 40), v->keys = 1 + below(r, 64);
+  d->queries = often(r, 30) ? (tg_dim){v->queries, 0} : (tg_dim){1, 64}, d->keys = often(r, 30) ? (tg_dim){v->keys, 0} : (tg_dim){1, 64};
+  if (d->backward) return;
+  if (often(r, 25)) d->page_size = 1 + below(r, 17);
+  if (often(r, 25)) d->kv_bits = often(r, 50) ? 8 : 4;
+  else if (often(r, 30) && v->queries <= v->keys) d->append = 1;
+  if (d->kv_bits && often(r, 50)) d->kv_group = 8;
+  if (!d->kv_bits && v->queries <= v->keys && often(r, 30)) d->rotary = d->head / (often(r, 30) ? 4 : 1) / 2 * 2, d->rotary_neighbours = often(r, 50);
+}
+
+static void drawn_variants(run *r, int n) {
+  bool floats = strcmp(r->device->driver->name, "opencl") != 0;
+  for (int i = 0; i < n; i++) {
+    char name[600];
+    variant v = {.name = name};
+    tg_attention_desc *d = &v.d;
+    uint64_t state = r->state;
+    d->backward = often(r, 25);
+    draw_operands(r, &v, floats), draw_scores(r, d);
+    v.lengths = v.keys > 7 && v.queries < v.keys - 6 && !d->mask && !d->score_mod && !d->mask_mod && !d->block_rows && !d->lse && !d->backward && often(r, 50);
+    snprintf(name, sizeof name, "drawn, seed %llu: %s, %d heads of %d and %d, %d of K and V, %lld sequences of %lld and %lld%s%s%s, causal %d, window %lld, cap %g, alibi %d, sinks %d, lse %d, base2 %d, mask %s per %d, %s, %s, dropout %g, blocks %d x %d per %d, pages %lld, bits %d in %d, append %d, rotary %d.%d%s",
+             (unsigned long long)state, tg_type_name[type_of(d, false)], d->heads, d->head, d->value_head, d->kv_heads, (long long)v.batch, (long long)v.queries, (long long)v.keys, d->queries.hi ? "" : ", queries fixed", d->keys.hi ? "" : ", keys fixed", v.lengths ? ", lengths" : "", d->causal,
+             (long long)d->window, (double)d->soft_cap, d->alibi, d->sinks, d->lse, d->base2, tg_type_name[d->mask], d->mask_per, d->score_mod ? d->score_mod : "-", d->mask_mod ? d->mask_mod : "-", (double)d->dropout, d->block_rows, d->block_keys, d->block_per, (long long)d->page_size, d->kv_bits, d->kv_group,
+             d->append, d->rotary, d->rotary_neighbours, d->backward ? ", gradients" : "");
+    one(r, &v);
+  }
 }
 
 /* ---- the operations of tg/nn.h ---- */
@@ -278,9 +359,10 @@ static void all_row_operations(run *r) {
 
 static void on(const char *name, uint32_t i, bool all) {
   static uint32_t turns;
-  run whole = {.name = name, .state = 1, .turn = turns++, .all = all}, *r = &whole;
+  run whole = {.name = name, .state = drawn_seed, .turn = turns++, .all = all}, *r = &whole;
   CHECK(!tg_context_create(NULL, &r->context) && !tg_device_open(r->context, i, &r->device), "%s: %s", name, why(r));
-  if (r->device) {
+  if (r->device && drawn_n) drawn_variants(r, drawn_n);
+  else if (r->device) {
     shadow_begin(r->context, r->device, name);
     all_variants(r), all_row_operations(r);
     printf("%s: %ld launches compared with the interpreter\n", name, shadow_end());
@@ -290,6 +372,11 @@ static void on(const char *name, uint32_t i, bool all) {
 
 int main(int argc, char **argv) {
   static const char *const targets[] = {"sm_80", "sm_90a", "gfx1100", "gfx90a"};
-  each_device(argv[0], argc - 1, argv + 1, targets, TG_COUNT(targets), on);
+  int own = 1;
+  if (argc > 3 && !strcmp(argv[1], "--drawn")) {
+    drawn_n = atoi(argv[2]), drawn_seed = strtoull(argv[3], NULL, 10);
+    own = 4;
+  }
+  each_device(argv[0], argc - own, argv + own, targets, TG_COUNT(targets), on);
   return TEST_END();
 }
