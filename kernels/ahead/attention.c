@@ -387,7 +387,7 @@ static void put_workspace(attention *p) {
 static void put_targets(attention *p) {
   tg_wrapper *w = p->f.w;
   for (uint32_t t = 0; t < w->targets_n; t++) {
-    const float constants[] = {p->a[t]->scale, p->a[t]->cap};
+    const float constants[] = {p->a[t]->factors.scale, p->a[t]->factors.cap};
     for (uint32_t i = 0; i < 2; i++) {
       uint32_t bits;
       memcpy(&bits, &constants[i], sizeof bits);

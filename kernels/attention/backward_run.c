@@ -60,7 +60,8 @@ static float *parts_of(const work *r, const sequence *s, float *sums, int64_t he
 }
 
 static void *d_q_of(const work *r, const sequence *s, int64_t head, int64_t query) {
-  return tg_attention_element(&r->of[OF_DQ], r->call->query_starts ? 0 : s->index, head, s->first_query + query, 0);
+  int64_t index = r->call->query_starts ? 0 : s->index;
+  return tg_attention_element(&r->of[ATTENTION_DQ], index, head, s->first_query + query, 0);
 }
 
 static void one_run(const work *r, const sequence *s, int64_t head, int64_t block, int64_t part, const place to[2],
@@ -69,17 +70,10 @@ static void one_run(const work *r, const sequence *s, int64_t head, int64_t bloc
   int64_t value[ATTENTION_VALUES];
   void *operand[ATTENTION_OPERANDS] = {0};
   tg_attention_gather(r, s, head, block, part, operand, value);
-  const tg_kit_tensor *o = &r->of[OF_DO];
-  int64_t rows = value[ATTENTION_ROWS], query = block * s->block;
-  operand[ATTENTION_DO] =
-      tg_attention_element(o, r->call->query_starts ? 0 : s->index, head, s->first_query + query, 0);
-  operand[ATTENTION_LSE] = tg_attention_lse_at(r, s, head, query, NULL);
-  operand[ATTENTION_CHANGE] = (void *)(uintptr_t)&a->change;
   operand[ATTENTION_DK] = to[0].at, operand[ATTENTION_DV] = to[1].at;
-  operand[ATTENTION_DQ] = d_q_of(r, s, head, query);
-  value[ATTENTION_LDDO] = o->step[2], value[ATTENTION_LDDQ] = r->of[OF_DQ].step[2];
   value[ATTENTION_LDDK] = to[0].step, value[ATTENTION_LDDV] = to[1].step;
-  if (s->parts > 1) operand[ATTENTION_DQ] = parts_of(r, s, sums, head, block) + part * rows * a->problem.head;
+  if (s->parts > 1)
+    operand[ATTENTION_DQ] = parts_of(r, s, sums, head, block) + part * value[ATTENTION_ROWS] * a->problem.head;
   tg_kit_launch_of(&r->exec, &a->part[0].kernel[s->parts > 1 ? ATTENTION_PARTIAL : ATTENTION_WHOLE], operand, value,
                    workspace);
 }
@@ -92,22 +86,23 @@ void tg_attention_run_backward(const work *r, const sequence *s, int64_t x, floa
   const int32_t *starts = r->call->key_starts;
   float *own = (float *)(void *)(r->workspace + r->area.own + r->area.own_bytes * worker);
   int64_t room = starts ? starts[s->index + 1] - starts[s->index] : r->keys;   /* with keys behind key_lengths */
-  const place to[2] = {place_of(r, s, OF_DK, head, key, &own, n), place_of(r, s, OF_DV, head, key, &own, n)};
+  const place to[2] = {place_of(r, s, ATTENTION_DK, head, key, &own, n),
+                       place_of(r, s, ATTENTION_DV, head, key, &own, n)};
   for (uint32_t t = 0; t < 2; t++) {
-    int64_t width = r->of[OF_DK + t].extent[3];
+    int64_t width = r->of[ATTENTION_DK + t].extent[3];
     if (n > 0) fill_zeros(to[t].at, n, to[t].step * (int64_t)sizeof(float), width * (int64_t)sizeof(float));
-    if (part == s->parts - 1) zero_keys(r, s, OF_DK + t, head, s->keys, room - s->keys);
+    if (part == s->parts - 1) zero_keys(r, s, ATTENTION_DK + t, head, s->keys, room - s->keys);
   }
   for (int64_t h = head * group; h < (head + 1) * group; h++)
     for (int64_t block = 0; block < s->blocks; block++) {
       if (n > 0) one_run(r, s, h, block, part, to, sums, workspace);
       else
         fill_zeros(d_q_of(r, s, h, block * s->block), smaller(s->block, s->rows - block * s->block),
-                   r->of[OF_DQ].step[2] * r->of[OF_DQ].size, a->problem.head * r->of[OF_DQ].size);
+                   r->of[ATTENTION_DQ].step[2] * r->of[ATTENTION_DQ].size, a->problem.head * r->of[ATTENTION_DQ].size);
     }
   if (n <= 0) return;
-  round_keys(r, s, OF_DK, SUM_DK, &to[0], head, key, n, workspace);
-  round_keys(r, s, OF_DV, SUM_DV, &to[1], head, key, n, workspace);
+  round_keys(r, s, ATTENTION_DK, SUM_DK, &to[0], head, key, n, workspace);
+  round_keys(r, s, ATTENTION_DV, SUM_DV, &to[1], head, key, n, workspace);
 }
 
 void tg_attention_sum_backward(const work *r, const sequence *s, int64_t x, float *sums, uint32_t worker,
@@ -118,6 +113,6 @@ void tg_attention_sum_backward(const work *r, const sequence *s, int64_t x, floa
   operand[ATTENTION_Q] = parts_of(r, s, sums, head, block);
   operand[ATTENTION_DQ] = d_q_of(r, s, head, block * s->block);
   value[ATTENTION_ROWS] = smaller(s->block, s->rows - block * s->block);
-  value[ATTENTION_PARTS] = s->parts, value[ATTENTION_LDDQ] = r->of[OF_DQ].step[2];
+  value[ATTENTION_PARTS] = s->parts, value[ATTENTION_LDDQ] = r->of[ATTENTION_DQ].step[2];
   tg_kit_launch_of(&r->exec, &r->a->sum[SUM_DQ], operand, value, workspace);
 }

@@ -79,18 +79,37 @@ tg_status tg_attention_read_sizes(tg_attention_work *w, const tg_attention *a, c
 /* ---- operands ---- */
 
 #define AT(field) offsetof(tg_attention_call, field)
-#define STRIDED(name, like) {#name, AT(name), AT(name##_strides), like}
-#define VECTOR(name) {#name, AT(name), 0, 0}
-#define ARGUMENT(i) [OF_ARG + i] = {"arg", AT(arg) + i * sizeof(void *), AT(arg_strides) + i * 4 * sizeof(int64_t), 0}
-const tg_attention_tensor tg_attention_tensors[TENSORS] = {
-    [OF_Q] = STRIDED(q, OF_Q), STRIDED(k, OF_K), STRIDED(v, OF_V), STRIDED(o, OF_O), VECTOR(slopes), VECTOR(lse),
-    [OF_MASK] = STRIDED(mask, 0),
-    ARGUMENT(0), ARGUMENT(1), ARGUMENT(2), ARGUMENT(3), ARGUMENT(4), ARGUMENT(5), ARGUMENT(6), ARGUMENT(7),
-    [OF_DO] = STRIDED(d_o, OF_O), STRIDED(d_q, OF_Q), STRIDED(d_k, OF_K), STRIDED(d_v, OF_V), VECTOR(sinks),
-    [OF_K_SCALE] = STRIDED(k_scale, OF_K), STRIDED(v_scale, OF_V), VECTOR(cos), VECTOR(sin),
-    [OF_BLOCKS] = STRIDED(block_mask, 0),
-    [OF_K_NEW] = STRIDED(k_new, OF_K), STRIDED(v_new, OF_V)};
+const tg_attention_tensor tg_attention_tensors[ATTENTION_OPERANDS] = {
+#define TENSOR(name, text, field, side, like, has, sequence, head, token)                                              \
+  {#field, AT(field), AT(field##_strides), TENSOR_OF_TOKENS, side, ATTENTION_##like,                                   \
+   {ATTENTION_##sequence, ATTENTION_##head, ATTENTION_##token, ATTENTION_NOWHERE}},
+#define VECTOR(name, text, field, side, has)                                                                           \
+  {#field, AT(field), 0, TENSOR_OF_NUMBERS, side, 0,                                                                   \
+   {ATTENTION_NOWHERE, ATTENTION_NOWHERE, ATTENTION_NOWHERE, ATTENTION_NOWHERE}},
+#define MASKED(name, text, field, strides, side, has, query, key)                                                      \
+  {#field, AT(field), AT(strides), TENSOR_OF_MASK, side, 0,                                                            \
+   {ATTENTION_NOWHERE, ATTENTION_NOWHERE, ATTENTION_##query, ATTENTION_##key}},
+#include "attention/names.def"
+};
 #undef AT
+
+void tg_attention_list_tensors(tg_attention *a) {
+  const tg_attention_problem *p = &a->problem;
+  const bool all[] = {
+#define TENSOR(name, text, field, side, like, has, sequence, head, token) has,
+#define VECTOR(name, text, field, side, has) has,
+#define MASKED(name, text, field, strides, side, has, query, key) has,
+#include "attention/names.def"
+  };
+  for (uint32_t t = 0; t < TG_COUNT(all); t++)
+    if (all[t]) a->tensor[a->tensors_n++] = (uint8_t)t;
+}
+
+bool tg_attention_writes(const tg_attention_work *w, uint32_t t) {
+  if (w->a->problem.backward) return t >= ATTENTION_DQ && t <= ATTENTION_DV;
+  return t == ATTENTION_O || t == ATTENTION_LSE ||
+         (w->a->append && (t == ATTENTION_K || (t == ATTENTION_V && w->call->v_new)));
+}
 
 static const void *pointer_of(const tg_attention_call *c, uint32_t t) {
   const void *p;
@@ -106,24 +125,28 @@ static tg_status place(tg_attention_work *w, uint32_t t) {
   return tg_kit_place(w->a->plan.context, call_name, &w->of[t], pointer_of(w->call, t));
 }
 
-static tg_status read_tensor(tg_attention_work *w, uint32_t t) {
-  const int64_t *given = strides_of(w->call, t);
-  const tg_attention *a = w->a;
-  const tg_attention_problem *q = &a->problem;
+/* Elements of a head, their scales, or bytes of two integers each; size: bytes of one of these. */
+static int64_t width_of(const tg_attention_problem *q, uint32_t t, uint32_t *size) {
   const tg_type type[] = {q->q, q->k, q->v, q->o};
   uint32_t as = tg_attention_tensors[t].like;
-  bool of_keys = as == OF_K || as == OF_V, dense = !given[0] && !given[1] && !given[2], fresh = t >= OF_K_NEW,
-       paged = q->page && of_keys && !fresh,
-       written = q->backward ? t >= OF_DQ : t == OF_O || (a->append && (t == OF_K || (t == OF_V && w->call->v_new)));
-  const int32_t *starts = of_keys && !fresh ? w->call->key_starts : w->call->query_starts;
-  int64_t width = as == OF_Q || as == OF_K ? q->head : q->value_head, heads = of_keys ? a->kv_heads : a->heads,
-          tokens = paged ? q->page : starts ? starts[w->batch] : of_keys && !fresh ? w->keys : w->queries,
-          sequences = paged ? w->call->pages : starts ? 1 : w->batch;
-  uint32_t size = (uint32_t)tg_type_bytes(t == OF_K_SCALE || t == OF_V_SCALE ? q->kv_scale : type[as]);
-  if (t == OF_K_SCALE || t == OF_V_SCALE) width /= as == OF_K ? q->k_group : q->v_group;
-  else if (of_keys && q->kv_bits == 4) width /= 2;   /* bytes */
+  int64_t width = as == ATTENTION_Q || as == ATTENTION_K ? q->head : q->value_head;
+  bool scales = t == ATTENTION_K_SCALE || t == ATTENTION_V_SCALE, keys = as == ATTENTION_K || as == ATTENTION_V;
+  *size = (uint32_t)tg_type_bytes(scales ? q->kv_scale : type[as]);
+  return scales ? width / (as == ATTENTION_K ? q->k_group : q->v_group) : keys && q->kv_bits == 4 ? width / 2 : width;
+}
+
+static tg_status read_tensor(tg_attention_work *w, uint32_t t) {
+  const tg_attention_tensor *of = &tg_attention_tensors[t];
+  const int64_t *given = strides_of(w->call, t);
+  const tg_attention *a = w->a;
+  bool of_keys = of->side == OF_KEYS, dense = !given[0] && !given[1] && !given[2], paged = a->problem.page && of_keys;
+  const int32_t *starts = of_keys ? w->call->key_starts : w->call->query_starts;
   tg_kit_tensor *x = &w->of[t];
-  *x = (tg_kit_tensor){.name = tg_attention_tensors[t].name,
+  uint32_t size;
+  int64_t width = width_of(&a->problem, t, &size), heads = of->side == OF_QUERIES ? a->heads : a->kv_heads,
+          tokens = paged ? a->problem.page : starts ? starts[w->batch] : of_keys ? w->keys : w->queries,
+          sequences = paged ? w->call->pages : starts ? 1 : w->batch;
+  *x = (tg_kit_tensor){.name = of->name,
                        .size = size,
                        .extent = {sequences, heads, tokens, width},
                        .step = {given[0], given[1], given[2], 1}};
@@ -132,31 +155,55 @@ static tg_status read_tensor(tg_attention_work *w, uint32_t t) {
   tg_status s = tg_kit_check_strides(a->plan.context, call_name, x);
   if (s == TG_OK) s = place(w, t);
   if (s != TG_OK) return s;
-  if (written && !tg_kit_is_apart(x))
+  if (tg_attention_writes(w, t) && !tg_kit_is_apart(x))
     return wrong(a, "tg_attention_call.%s_strides = {%lld, %lld, %lld} lay two elements on one place", x->name,
                  (long long)given[0], (long long)given[1], (long long)given[2]);
-  if ((t == OF_O || t >= OF_DO) && x->step[2] < 1) x->step[2] = 1;   /* of a single token */
+  if ((t >= ATTENTION_O || a->plan.device) && x->step[2] < 1) x->step[2] = 1;   /* of a single token */
   return TG_OK;
 }
 
 /* A mask or an argument: strides that are all 0 are dense, and a dimension that it has no values for has none. */
-static tg_status read_mask(tg_attention_work *w, uint32_t t, tg_type type, uint8_t per, const int64_t extent[4]) {
+static tg_status read_mask(tg_attention_work *w, uint32_t t) {
   static const uint8_t bit[TG_KIT_DIMS] = {TG_PER_BATCH, TG_PER_HEAD, TG_PER_QUERY, TG_PER_KEY};
+  const tg_attention_problem *q = &w->a->problem;
+  const tg_kit_argument of = tg_attention_mask(q, t);
+  const int32_t *qs = of.per & TG_PACKED ? w->call->query_starts : NULL,
+                *ks = of.per & TG_PACKED ? w->call->key_starts : NULL;
+  int64_t extent[] = {w->batch, w->a->heads, qs ? qs[w->batch] : w->queries, ks ? ks[w->batch] : w->keys}, dense = 1;
+  if (t == ATTENTION_BLOCKS) {
+    extent[2] = tg_attention_rounded_up(w->queries, q->block_rows);
+    extent[3] = tg_attention_rounded_up(w->keys, q->block_keys);
+  }
   const int64_t *given = strides_of(w->call, t);
   bool any = given[0] || given[1] || given[2] || given[3];
-  int64_t dense = 1;
   tg_kit_tensor *x = &w->of[t];
-  *x = (tg_kit_tensor){.name = tg_attention_tensors[t].name,
-                       .nth = t == OF_BLOCKS ? 0 : t - OF_MASK,
-                       .size = (uint32_t)tg_type_bytes(type)};
+  *x = (tg_kit_tensor){.name = t > ATTENTION_MASK ? "arg" : tg_attention_tensors[t].name,
+                       .nth = t > ATTENTION_MASK ? t - ATTENTION_MASK : 0,
+                       .size = (uint32_t)tg_type_bytes(of.type)};
   for (uint32_t i = TG_KIT_DIMS; i-- > 0;) {
-    x->extent[i] = per & bit[i] ? extent[i] : extent[i] != 0;
-    if (!(per & bit[i])) continue;
+    x->extent[i] = of.per & bit[i] ? extent[i] : extent[i] != 0;
+    if (!(of.per & bit[i])) continue;
     x->step[i] = any ? given[i] : dense;
     if (x->extent[i] && __builtin_mul_overflow(dense, x->extent[i], &dense)) dense = (int64_t)1 << 62;
   }
   tg_status s = tg_kit_check_strides(w->a->plan.context, call_name, x);
   return s == TG_OK ? place(w, t) : s;
+}
+
+/* A tensor of numbers: angles [positions][rotary / 2], one for each head, or LSE [batch][heads][queries], of packed
+ * sequences [heads][all tokens]. The rows of O do not overlap, so their number is far below 2^62. */
+static tg_status read_numbers(tg_attention_work *w, uint32_t t) {
+  const tg_attention *a = w->a;
+  const int32_t *qs = w->call->query_starts;
+  uint8_t side = tg_attention_tensors[t].side;
+  int64_t sequences = 1, heads = a->heads, tokens = 1, width = 1;
+  if (side == OF_CALL) heads = 1, tokens = w->call->positions, width = a->problem.rotary / 2;
+  if (side == OF_QUERIES) sequences = qs ? 1 : w->batch, tokens = qs ? w->total : w->queries;
+  w->of[t] = (tg_kit_tensor){.name = tg_attention_tensors[t].name,
+                             .size = sizeof(float),
+                             .extent = {sequences, heads, tokens, width},
+                             .step = {heads * tokens * width, tokens * width, width, 1}};
+  return place(w, t);
 }
 
 /* A row for each position that a query or a key has. */
@@ -175,42 +222,6 @@ static tg_status check_angles(const tg_attention_work *w) {
     return wrong(w->a, "tg_attention_call.positions = %lld, and %lld are needed", (long long)c->positions,
                  (long long)needed);
   return TG_OK;
-}
-
-/* Operands without strides. The rows of O do not overlap, so their number is far below 2^62. */
-static tg_status read_vectors(tg_attention_work *w) {
-  const tg_attention_call *c = w->call;
-  const tg_attention *a = w->a;
-  const tg_attention_problem *q = &a->problem;
-  int64_t rows = a->heads * (c->query_starts ? w->total : w->batch * w->queries), angles = c->positions * q->rotary / 2;
-  const struct { uint32_t t; int64_t n; } vectors[] = {{OF_COS, q->rotary ? angles : 0},
-                                                       {OF_SIN, q->rotary ? angles : 0},
-                                                       {OF_SLOPES, q->alibi ? a->heads : 0},
-                                                       {OF_SINKS, q->sinks && !q->backward ? a->heads : 0},
-                                                       {OF_LSE, c->lse || q->backward ? rows : 0}};
-  tg_status s = check_angles(w);
-  for (uint32_t i = 0; i < TG_COUNT(vectors) && s == TG_OK; i++) {
-    w->of[vectors[i].t] = tg_kit_vector(tg_attention_tensors[vectors[i].t].name, vectors[i].n, sizeof(float));
-    s = place(w, vectors[i].t);
-  }
-  return s;
-}
-
-tg_status tg_attention_read_masks(tg_attention_work *w) {
-  const tg_attention_problem *q = &w->a->problem;
-  const tg_attention_call *c = w->call;
-  const int64_t blocks[] = {w->batch, w->a->heads,
-                            q->block_rows ? tg_attention_rounded_up(w->queries, q->block_rows) : 0,
-                            q->block_rows ? tg_attention_rounded_up(w->keys, q->block_keys) : 0};
-  tg_status s = TG_OK;
-  if (q->block_rows) s = read_mask(w, OF_BLOCKS, TG_U8, w->a->block_per | TG_PER_QUERY | TG_PER_KEY, blocks);
-  for (uint32_t i = q->mask ? 0 : 1; i <= q->arguments_n && s == TG_OK; i++) {
-    uint8_t per = i ? q->argument[i - 1].per : q->mask_per;
-    const int32_t *qs = per & TG_PACKED ? c->query_starts : NULL, *ks = per & TG_PACKED ? c->key_starts : NULL;
-    const int64_t extent[] = {w->batch, w->a->heads, qs ? qs[w->batch] : w->queries, ks ? ks[w->batch] : w->keys};
-    s = read_mask(w, OF_MASK + i, i ? q->argument[i - 1].type : q->mask, per, extent);
-  }
-  return s;
 }
 
 /* Operands of a call that the plan does not read: without this check a forgotten field of the descriptor would be a
@@ -246,18 +257,6 @@ static tg_status refuse_unread(const tg_attention_work *w) {
   return TG_OK;
 }
 
-static tg_status read_tensors(tg_attention_work *w) {
-  static const uint8_t strided[] = {OF_Q,  OF_K,  OF_V,       OF_O,       OF_DO,    OF_DQ,
-                                    OF_DK, OF_DV, OF_K_SCALE, OF_V_SCALE, OF_K_NEW, OF_V_NEW};
-  tg_status s = TG_OK;
-  for (uint32_t i = 0; i < TG_COUNT(strided) && s == TG_OK; i++) {
-    uint32_t t = strided[i];
-    w->of[t].bytes = 0;
-    if (tg_attention_has_tensor(w->a, t) && (t != OF_V_NEW || w->call->v_new)) s = read_tensor(w, t);
-  }
-  return s;
-}
-
 /* The pages that a sequence's keys lie in. */
 static tg_status read_table(tg_attention_work *w) {
   const tg_attention_call *c = w->call;
@@ -291,38 +290,47 @@ void *tg_attention_key_at(const tg_attention_work *w, uint32_t t, int64_t sequen
   return tg_attention_element(x, w->call->key_starts ? 0 : sequence, head, first_key + key, 0);
 }
 
-bool tg_attention_has_tensor(const tg_attention *a, uint32_t t) {
-  const tg_attention_problem *q = &a->problem;
-  if (t == OF_MASK) return q->mask;
-  if (t >= OF_ARG && t < OF_DO) return t - OF_ARG < q->arguments_n;
-  if (t >= OF_K_NEW) return a->append;
-  return t < OF_DO || (t == OF_SINKS    ? q->sinks
-                       : t == OF_BLOCKS ? q->block_rows
-                       : t == OF_COS || t == OF_SIN ? q->rotary != 0
-                       : t <= OF_V_SCALE && t >= OF_K_SCALE ? q->kv_bits
-                                        : q->backward);
-}
-
 /* What is written may overlap nothing else. */
 static tg_status check_overlaps(const tg_attention_work *w) {
+  static const uint8_t order[] = {ATTENTION_O, ATTENTION_LSE, ATTENTION_K, ATTENTION_V,
+                                  ATTENTION_DQ, ATTENTION_DK, ATTENTION_DV};
   const tg_attention *a = w->a;
-  static const uint8_t forward[] = {OF_O, OF_LSE, OF_K, OF_V}, backward[] = {OF_DQ, OF_DK, OF_DV};
-  const uint8_t *written = a->problem.backward ? backward : forward;
-  uint32_t n = a->problem.backward ? 3 : !a->append ? 2 : w->call->v_new ? 4 : 3;
   tg_status s = TG_OK;
   if (a->flags & TG_ATTENTION_OVERLAP_UNCHECKED) return TG_OK;
-  for (uint32_t i = 0; i < n; i++)
-    for (uint32_t t = 0; t < TENSORS && s == TG_OK; t++)
-      if (t != written[i] && tg_attention_has_tensor(a, t) && !(written[i] == OF_K && t == OF_V && n == 3))
-        s = tg_kit_check_overlap(a->plan.context, call_name, &w->of[written[i]], &w->of[t]);
+  for (uint32_t i = 0; i < TG_COUNT(order); i++)
+    for (uint32_t n = 0; tg_attention_writes(w, order[i]) && n < a->tensors_n && s == TG_OK; n++) {
+      uint32_t t = a->tensor[n];
+      bool in_k = order[i] == ATTENTION_K && t == ATTENTION_V && !w->call->v_new;   /* V may lie in K */
+      if (t != order[i] && !in_k) s = tg_kit_check_overlap(a->plan.context, call_name, &w->of[order[i]], &w->of[t]);
+    }
   return s;
 }
 
+/* The call's tensors of one kind; of those that are not given though the plan has them, only LSE and v_new may be. */
+static tg_status read_kind(tg_attention_work *w, uint8_t kind) {
+  static tg_status (*const read[])(tg_attention_work *, uint32_t) = {[TENSOR_OF_TOKENS] = read_tensor,
+                                                                     [TENSOR_OF_NUMBERS] = read_numbers,
+                                                                     [TENSOR_OF_MASK] = read_mask};
+  const tg_attention *a = w->a;
+  tg_status s = TG_OK;
+  for (uint32_t i = 0; i < a->tensors_n && s == TG_OK; i++) {
+    uint32_t t = a->tensor[i];
+    bool may_lack = t == ATTENTION_V_NEW || (t == ATTENTION_LSE && !a->problem.backward);
+    if (tg_attention_tensors[t].kind != kind) continue;
+    if (may_lack && !pointer_of(w->call, t)) w->of[t] = (tg_kit_tensor){.name = tg_attention_tensors[t].name};
+    else s = read[kind](w, t);
+  }
+  return s;
+}
+
+tg_status tg_attention_read_masks(tg_attention_work *w) { return read_kind(w, TENSOR_OF_MASK); }
+
 tg_status tg_attention_read_operands(tg_attention_work *w) {
   tg_status s = refuse_unread(w);
-  if (s == TG_OK) s = read_tensors(w);
+  if (s == TG_OK) s = read_kind(w, TENSOR_OF_TOKENS);
   if (s == TG_OK) s = read_table(w);
-  if (s == TG_OK) s = read_vectors(w);
-  if (s == TG_OK) s = tg_attention_read_masks(w);
+  if (s == TG_OK) s = check_angles(w);
+  if (s == TG_OK) s = read_kind(w, TENSOR_OF_NUMBERS);
+  if (s == TG_OK) s = read_kind(w, TENSOR_OF_MASK);
   return s == TG_OK ? check_overlaps(w) : s;
 }

@@ -5,35 +5,21 @@
 #include "attention/plan.h"
 #include "kit/operands.h"
 
-/* The tensors of a call; the first four are the first four operands of kernels. */
-enum {
-  OF_Q,
-  OF_K,
-  OF_V,
-  OF_O,
-  OF_SLOPES,
-  OF_LSE,
-  OF_MASK,
-  OF_ARG,
-  OF_DO = OF_ARG + TG_ATTENTION_ARGS,   /* of gradients; in the order of their kernel operands */
-  OF_DQ,
-  OF_DK,
-  OF_DV,
-  OF_SINKS,
-  OF_K_SCALE,                           /* of K and V in integers */
-  OF_V_SCALE,
-  OF_COS,                               /* of rotary embedding */
-  OF_SIN,
-  OF_BLOCKS,                            /* a mask of blocks */
-  OF_K_NEW,                             /* K and V that are appended */
-  OF_V_NEW,
-  TENSORS
-};
+/* Which element of a tensor is the first of a run: of its sequence and head of Q, and its first query; of its head of K
+ * and V, and its first key; of these and its first query, for what is appended; the first of all; of its head; of a mask
+ * of blocks, the first of its sequence and head; of other masks, of its first query and key, which count within a
+ * sequence, or through all that are packed. */
+enum { OF_QUERIES, OF_KEYS, OF_NEW, OF_CALL, OF_HEADS, OF_BLOCKS, OF_PAIRS, OF_PACKED_PAIRS, OF_SIDES };
+enum { TENSOR_OF_TOKENS, TENSOR_OF_NUMBERS, TENSOR_OF_MASK };
 
-/* call.c. Where the fields of a tensor are in tg_attention_call. like: the tensor of the first four whose type, width
- * and tokens it has; strides 0: it is a vector. */
-typedef struct tg_attention_tensor { const char *name; uint16_t at, strides; uint8_t like; } tg_attention_tensor;
-extern const tg_attention_tensor tg_attention_tensors[TENSORS];
+/* call.c. The operands that are tensors of a call: where their fields are in tg_attention_call. like: ATTENTION_Q..
+ * whose type and width it has. step: ATTENTION_LDQ.. that get its steps. */
+typedef struct tg_attention_tensor {
+  const char *name;
+  uint16_t at, strides;
+  uint8_t kind, side, like, step[TG_KIT_DIMS];
+} tg_attention_tensor;
+extern const tg_attention_tensor tg_attention_tensors[ATTENTION_OPERANDS];
 
 /* What a call consists of: one round of pieces after the other, each piece of one sequence. Gradients have runs and
  * merges of their own (backward_run.c). */
@@ -58,7 +44,7 @@ typedef struct tg_attention_work {
   int64_t table_entries;               /* that are read, from the first to the last of them */
   int64_t table_step;                  /* entries of the table of pages from one sequence to the next */
   /* those that the plan has. Their dimensions: sequences, heads, tokens, elements; or (masks) queries and keys */
-  tg_kit_tensor of[TENSORS];
+  tg_kit_tensor of[ATTENTION_OPERANDS];
   tg_kit_exec exec;
   /* counted by tg_attention_count */
   int64_t pieces[ATTENTION_ROUNDS];    /* of all sequences */
@@ -105,18 +91,16 @@ static inline int64_t tg_attention_end_of_rows(const tg_attention_sequence *s, i
 int64_t tg_attention_pieces_of(const tg_attention_work *w, const tg_attention_sequence *s, uint32_t round);
 void tg_attention_count(tg_attention_work *w);
 
-/* Where the first element of a key of K (OF_K) or V lies. */
+/* Where the first element of a key of K (ATTENTION_K) or V lies. */
 void *tg_attention_key_at(const tg_attention_work *w, uint32_t t, int64_t sequence, int64_t first_key, int64_t head,
                           int64_t key);
-bool tg_attention_has_tensor(const tg_attention *a, uint32_t t);   /* is it one of the plan? */
+bool tg_attention_writes(const tg_attention_work *w, uint32_t t);   /* does the call write this tensor? */
 
-/* run.c. gather: the operands and values of the run of this head, block of rows and part, apart from the places of its
- * results. lse_at: where the LSE of a row lies: [batch][heads][queries], or of packed sequences [heads][all tokens]. */
+/* run.c. gather: the operands and values of the run of this head, block of rows and part, whose results are those of
+ * the call. On a device a run has all heads, of this one and those behind it. */
 void tg_attention_gather(const tg_attention_work *w, const tg_attention_sequence *s, int64_t head, int64_t block,
                          int64_t part, void **operand, int64_t *value);
 void *tg_attention_element(const tg_kit_tensor *x, int64_t i0, int64_t i1, int64_t i2, int64_t i3);
-float *tg_attention_lse_at(const tg_attention_work *w, const tg_attention_sequence *s, int64_t head, int64_t query,
-                           float *otherwise);
 
 /* device_run.c. What a plan on a device lacks of a call, beside what the plan refuses; the call, put on its queue. */
 tg_status tg_attention_check_on_device(const tg_attention_work *w);

@@ -25,14 +25,14 @@ tg_attention_sequence tg_attention_sequence_of(const tg_attention_work *w, int64
   const tg_attention *a = w->a;
   const tg_attention_call *c = w->call;
   const int32_t *qs = c->query_starts, *ks = c->key_starts;
-  bool backward = a->problem.backward;
+  bool host = !a->plan.device, backward = host && a->problem.backward;
   tg_attention_sequence s = {.index = i,
                              .queries = qs ? qs[i + 1] - qs[i] : w->queries,
                              .keys = ks ? ks[i + 1] - ks[i] : w->keys,
                              .first_query = qs ? qs[i] : 0,
                              .first_key = ks ? ks[i] : 0};
   if (c->key_lengths) s.keys = c->key_lengths[i];
-  bool one = s.queries == 1 && a->causal != TG_CAUSAL_TOP_LEFT && !(a->window && a->causal == TG_CAUSAL_NONE) &&
+  bool one = host && s.queries == 1 && a->causal != TG_CAUSAL_TOP_LEFT && !(a->window && a->causal == TG_CAUSAL_NONE) &&
              !backward;
   /* keys before the window of the only query; with dropout keys count from the first one */
   if (one && a->window && !a->problem.dropout) s.skipped = larger(0, s.keys - a->window);
@@ -43,7 +43,7 @@ tg_attention_sequence tg_attention_sequence_of(const tg_attention_work *w, int64
   s.block = a->lists && s.keys < ATTENTION_BLOCK ? smaller(a->rows, ATTENTION_FEW) : a->rows;
   s.blocks = rounded_up(s.rows, s.block);
   /* under a causal mask rows that are computed for nothing belong where keys are fewest: into the first block */
-  if (a->causal && !a->lists && !backward && !s.heads_are_rows) s.lacking = s.blocks * s.block - s.rows;
+  if (host && a->causal && !a->lists && !backward && !s.heads_are_rows) s.lacking = s.blocks * s.block - s.rows;
   s.parts = 1, s.part = s.keys;
   if (backward || (s.rows <= ATTENTION_FEW && a->merge.kernel)) divide_keys(a, &s);
   return s;

@@ -85,9 +85,10 @@ static tg_status read_scores(planning *p) {
   /* scores leave the last factor as binary logarithms: Q is multiplied by what belongs before tanh and score_mod */
   const double log2e = q->base2 ? 1 : 1.4426950408889634;
   double scale = d->scale ? (double)*d->scale : 1 / sqrt((double)q->head);
-  a->scale = (float)(q->cap ? scale / (double)d->soft_cap : d->score_mod ? scale : scale * log2e);
-  a->change = (float)(q->base2 ? scale * 0.6931471805599453 : scale);
-  a->cap = (float)(d->score_mod ? (double)d->soft_cap : (double)d->soft_cap * log2e);
+  tg_attention_factors *to = &a->factors;
+  to->scale = (float)(q->cap ? scale / (double)d->soft_cap : d->score_mod ? scale : scale * log2e);
+  to->change = (float)(q->base2 ? scale * 0.6931471805599453 : scale);
+  to->cap = (float)(d->score_mod ? (double)d->soft_cap : (double)d->soft_cap * log2e);
   return TG_OK;
 }
 
@@ -145,8 +146,8 @@ static tg_status read_cache(planning *p) {
                  d->block_keys);
   if (d->block_per & ~(TG_PER_BATCH | TG_PER_HEAD) || (d->block_per && !d->block_rows))
     return wrong(p, "tg_attention_desc.block_per is 0, TG_PER_BATCH, TG_PER_HEAD or both, of a mask of blocks");
-  p->a->problem.block_rows = d->block_rows, p->a->problem.block_keys = d->block_keys, p->a->block_per = d->block_per;
-  p->a->problem.page = d->page_size, p->a->append = d->append;
+  q->block_rows = d->block_rows, q->block_keys = d->block_keys, q->block_per = d->block_per;
+  q->page = d->page_size, p->a->append = d->append;
   return TG_OK;
 }
 
@@ -159,7 +160,9 @@ static tg_status read_descriptor(planning *p) {
   if (s == TG_OK) s = read_scores(p);
   if (s == TG_OK) s = read_cache(p);
   if (s == TG_OK) s = tg_attention_check_combination(p->a->plan.context, p->desc);
-  return s == TG_OK ? read_mods(p) : s;
+  if (s == TG_OK) s = read_mods(p);
+  if (s == TG_OK) tg_attention_list_tensors(p->a);
+  return s;
 }
 
 /* ---- kernels ---- */
@@ -324,16 +327,15 @@ static tg_status take_device(planning *p) {
 /* One kernel for all rows, sequences and heads. */
 static void lay_out_grid(tg_attention *a) {
   tg_attention_problem *q = &a->problem;
+  a->rows = a->queries.hi ? a->queries.hi : 1;
   if (!a->queries.hi || !a->keys.hi) return;
   q->grid = true, q->group = a->heads / a->kv_heads;
-  q->block_per = a->block_per;
   if (q->q == q->k && q->k == q->v && !q->rotary && !q->backward)
     q->matrix = tg_attention_matrix(a->plan.device->target, q->q, q->head, q->value_head);
   q->rows = (tg_kit_dim){a->queries.lo ? a->queries.lo : 1, a->queries.hi};
   q->keys = (tg_kit_dim){a->keys.lo ? a->keys.lo : 1, a->keys.hi};
   const tg_kernel_def *sketch = q->backward ? tg_attention_device_dq : tg_attention_device;
   a->part[0] = (tg_kit_part){.size = {q->rows}, .strips = {.n = 1}, .choice = {.sketch = sketch}};
-  a->rows = q->rows.hi;
   a->parts_n = 1;
 }
 
@@ -354,15 +356,14 @@ static tg_status make_puts(planning *p) {
 static tg_status make_grid(planning *p) {
   tg_attention *a = p->a;
   tg_device *d = a->plan.device;
-  const float constants[] = {a->scale, a->cap, a->change};
   const tg_kit_choice of_keys = {.sketch = tg_attention_device_dkv};
   tg_kit_part *part = &a->part[0];
   if (!a->parts_n) return TG_OK;
   tg_status s = compile(p, &a->problem, &part->choice, &part->kernel[0]);
   if (s == TG_OK && a->problem.backward) s = compile(p, &a->problem, &of_keys, &part->kernel[1]);
   if (s == TG_OK && a->append) s = make_puts(p);
-  if (s == TG_OK) s = tg_device_alloc(d, sizeof constants, &a->constants);
-  return s == TG_OK ? tg_device_copy(d, a->constants, constants, sizeof constants) : s;
+  if (s == TG_OK) s = tg_device_alloc(d, sizeof a->factors, (void **)&a->on_device);
+  return s == TG_OK ? tg_device_copy(d, a->on_device, &a->factors, sizeof a->factors) : s;
 }
 
 /* ---- plans ---- */
@@ -440,7 +441,7 @@ void tg_attention_free(tg_attention *a) {
   for (uint32_t i = 0; i < TG_COUNT(a->sum); i++) tg_kernel_free(a->sum[i].kernel);
   for (uint32_t i = 0; i < TG_COUNT(a->put); i++) tg_kernel_free(a->put[i].kernel);
   for (uint32_t i = 0; i < a->parts_n; i++) tg_kit_part_free(&a->part[i]);
-  tg_device_free(a->plan.device, a->constants);
+  tg_device_free(a->plan.device, a->on_device);
   tg_kit_delete(a->plan.context, a, sizeof *a);
 }
 

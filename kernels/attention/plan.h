@@ -4,7 +4,6 @@
 #define TG_ATTENTION_PLAN_H
 #include "attention/template.h"
 #include "kit/plan.h"
-#include "tg/attention.h"
 
 /* The two kernels of a part: results, and sums to be merged. */
 enum { ATTENTION_WHOLE, ATTENTION_PARTIAL };
@@ -21,6 +20,8 @@ enum {
  * never falls as keys grow. */
 int64_t tg_attention_most_parts(bool backward, int64_t heads, int64_t keys);
 
+typedef struct tg_attention_factors { float scale, cap, change; } tg_attention_factors;
+
 struct tg_attention {
   tg_kit_plan plan;
   tg_attention_problem problem;
@@ -29,8 +30,10 @@ struct tg_attention {
   int64_t window;
   uint32_t flags;
   bool append;                         /* calls write the K and V of their queries' tokens first */
-  float scale, cap;                    /* factors in the kernels: of Q, of tanh */
-  float change;                        /* and of dS: what a score changes by with Q.K */
+  /* factors in the kernels: of Q, of tanh; and of dS: what a score changes by with Q.K. On a device they are memory */
+  tg_attention_factors factors, *on_device;
+  uint8_t tensor[ATTENTION_OPERANDS];   /* that its calls have: ATTENTION_Q.., in ascending order */
+  uint32_t tensors_n;
   tg_kit_dim queries, keys;
   int64_t rows;                        /* most rows of one run */
   /* one query for each head: the heads that share a head of K and V are the rows of one run */
@@ -43,13 +46,14 @@ struct tg_attention {
    * fill no block, runs have few rows); which of these are seen, and whether that depends on the sequence, the head */
   tg_kit_kernel states;
   bool lists, by_batch, by_head;
-  uint8_t block_per;                   /* what a mask of blocks has a value for each of, beside its blocks */
-  void *constants;                     /* on a device: scale, cap and change, in its memory */
   tg_kit_kernel put[2];                /* and what appends K, V; part[0] has its kernel, of gradients dQ and dK, dV */
 };
 
 /* plan.c. Makes the problem that of the kernel for these numbers of rows. */
 void tg_attention_narrow(tg_attention_problem *q, tg_kit_dim rows);
+
+/* call.c. Finds which tensors calls of the plan have. */
+void tg_attention_list_tensors(tg_attention *a);
 
 /* variants.c. TG_EINVAL: two fields of the descriptor are not combined; the message says why. */
 tg_status tg_attention_check_combination(tg_context *c, const tg_attention_desc *d);

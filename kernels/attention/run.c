@@ -15,7 +15,6 @@ typedef tg_attention_sequence sequence;
 
 #define element tg_attention_element
 #define gather tg_attention_gather
-#define lse_at tg_attention_lse_at
 
 /* The address of an element. */
 void *tg_attention_element(const tg_kit_tensor *x, int64_t i0, int64_t i1, int64_t i2, int64_t i3) {
@@ -23,95 +22,76 @@ void *tg_attention_element(const tg_kit_tensor *x, int64_t i0, int64_t i1, int64
   return tg_kit_behind((void *)x->at, n * x->size);
 }
 
-/* What only some plans have: pages, sinks, scales of integers, a mask of blocks, numbers of dropout. */
-static void gather_variants(const work *r, const sequence *s, int64_t kv_head, int64_t q_head, int64_t first_query,
-                            int64_t first_key, void **operand, int64_t *value) {
+/* What only some plans have, beside their tensors: pages, a mask of blocks, angles, numbers of dropout. */
+static void gather_variants(const work *r, const sequence *s, int64_t q_head, int64_t first_query, int64_t first_key,
+                            void **operand, int64_t *value) {
   const tg_attention_problem *p = &r->a->problem;
   const tg_attention_call *c = r->call;
   if (p->page && c->page_table) {
-    operand[ATTENTION_TABLE] =
-        tg_kit_behind((void *)(uintptr_t)c->page_table,
-                      (s->index * r->table_step + first_key / p->page) * (int64_t)sizeof *c->page_table);
-    value[ATTENTION_PAGES] = c->pages, value[ATTENTION_PAGE_AT] = first_key % p->page;
+    int64_t at = s->index * r->table_step + first_key / p->page;
+    operand[ATTENTION_TABLE] = tg_kit_behind((void *)(uintptr_t)c->page_table, at * (int64_t)sizeof *c->page_table);
+    value[ATTENTION_PAGES] = larger(1, c->pages), value[ATTENTION_PAGE_AT] = first_key % p->page;
     value[ATTENTION_TABLE_N] =
         larger(1, tg_attention_rounded_up(value[ATTENTION_PAGE_AT] + value[ATTENTION_KEYS], p->page));
+    value[ATTENTION_TABLE_STEP] = r->table_step;
+    value[ATTENTION_K_PAGE] = r->of[ATTENTION_K].step[0], value[ATTENTION_V_PAGE] = r->of[ATTENTION_V].step[0];
   }
-  operand[ATTENTION_SINK] = (void *)(uintptr_t)(c->sinks ? c->sinks + q_head : NULL);
-  value[ATTENTION_SINK_STEP] = s->heads_are_rows;
-  for (uint32_t t = 0; t < 2 && p->kv_bits; t++) {
-    const tg_kit_tensor *x = &r->of[OF_K_SCALE + t];
-    operand[ATTENTION_K_SCALE + t] =
-        p->page ? element(x, 0, kv_head, 0, 0)
-                : element(x, c->key_starts ? 0 : s->index, kv_head, s->first_key + first_key, 0);
-    value[ATTENTION_LDKS + t] = x->step[2], value[ATTENTION_KS_PAGE + t] = x->step[0];
-  }
-  if (p->block_rows) {
-    const tg_kit_tensor *x = &r->of[OF_BLOCKS];
-    operand[ATTENTION_BLOCKS] = element(x, s->index, q_head, 0, 0);
-    value[ATTENTION_BLOCKS_M] = x->extent[2], value[ATTENTION_BLOCKS_N] = x->extent[3];
-    value[ATTENTION_BLOCKS_Q] = x->step[2], value[ATTENTION_BLOCKS_K] = x->step[3];
-  }
+  const int64_t *blocks = r->of[ATTENTION_BLOCKS].extent;
+  if (p->block_rows) value[ATTENTION_BLOCKS_M] = blocks[2], value[ATTENTION_BLOCKS_N] = blocks[3];
   if (p->rotary) {
     bool top_left = r->a->causal == TG_CAUSAL_TOP_LEFT;
-    operand[ATTENTION_COS] = (void *)(uintptr_t)c->cos, operand[ATTENTION_SIN] = (void *)(uintptr_t)c->sin;
     value[ATTENTION_POSITIONS] = larger(1, c->positions), value[ATTENTION_TURN_K] = first_key;
     value[ATTENTION_TURN_Q] = (top_left ? 0 : s->skipped + s->keys - s->queries) + first_query;
     value[ATTENTION_TURN_STEP] = !s->heads_are_rows;
   }
   operand[ATTENTION_PHILOX] = (void *)(uintptr_t)r->philox;
   value[ATTENTION_STREAM] = s->index * r->a->heads + q_head;
+  value[ATTENTION_SEED_LOW] = r->philox[0], value[ATTENTION_SEED_HIGH] = r->philox[1];
+  value[ATTENTION_OFFSET] = r->philox[2];
 }
 
 void tg_attention_gather(const work *r, const sequence *s, int64_t head, int64_t block, int64_t part, void **operand,
                          int64_t *value) {
   const tg_attention *a = r->a;
-  const tg_attention_problem *p = &a->problem;
   const tg_attention_call *c = r->call;
   int64_t group = a->heads / a->kv_heads, kv_head = s->heads_are_rows ? head : head / group,
-          from = tg_attention_first_row(s, block),
-          q_head = s->heads_are_rows ? head * group + from : head,
-          first_query = s->heads_are_rows ? 0 : from, first_key = s->skipped + part * s->part;
+          from = tg_attention_first_row(s, block), q_head = s->heads_are_rows ? head * group + from : head,
+          query = s->heads_are_rows ? 0 : from, key = s->skipped + part * s->part;
+  const int64_t first[OF_SIDES][TG_KIT_DIMS] = {
+      [OF_QUERIES] = {c->query_starts ? 0 : s->index, q_head, s->first_query + query},
+      [OF_NEW] = {c->query_starts ? 0 : s->index, kv_head, s->first_query + query},
+      [OF_KEYS] = {c->key_starts || a->problem.page ? 0 : s->index, kv_head, a->problem.page ? 0 : s->first_key + key},
+      [OF_HEADS] = {0, q_head},
+      [OF_BLOCKS] = {s->index, q_head},
+      [OF_PAIRS] = {s->index, q_head, query, key},
+      [OF_PACKED_PAIRS] = {s->index, q_head, s->first_query + query, s->first_key + key}};
+  for (uint32_t i = 0; i < a->tensors_n; i++) {
+    uint32_t t = a->tensor[i];
+    const tg_kit_tensor *x = &r->of[t];
+    const tg_attention_tensor *of = &tg_attention_tensors[t];
+    bool packed = of->kind == TENSOR_OF_MASK && tg_attention_mask(&a->problem, t).per & TG_PACKED;
+    const int64_t *at = first[packed ? OF_PACKED_PAIRS : of->side];
+    operand[t] = element(x, at[0], at[1], at[2], at[3]);
+    for (uint32_t k = 0; k < TG_KIT_DIMS; k++) value[of->step[k]] = x->step[k];
+  }
   value[ATTENTION_ROWS] = tg_attention_end_of_rows(s, block) - from;
   value[ATTENTION_KEYS] = larger(0, smaller(s->keys - part * s->part, s->part));
-  for (uint32_t t = OF_Q; t <= OF_O; t++) {
-    bool keys = t == OF_K || t == OF_V;
-    bool packed = keys ? c->key_starts != NULL : c->query_starts != NULL;
-    const int64_t *step = r->of[t].step;
-    operand[t] = element(&r->of[t], packed ? 0 : s->index, keys ? kv_head : q_head,
-                         keys ? s->first_key + first_key : s->first_query + first_query, 0);
-    value[ATTENTION_LDQ + t] = s->heads_are_rows && !keys ? larger(t == OF_O, step[1]) : step[2];
-    if (!p->page || !keys) continue;
-    operand[t] = element(&r->of[t], 0, kv_head, 0, 0);
-    value[ATTENTION_K_PAGE + t - OF_K] = step[0];
-  }
   int64_t stands = a->causal == TG_CAUSAL_BOTTOM_RIGHT ? s->skipped + s->keys - s->queries : 0;
-  value[ATTENTION_AT] = stands + first_query - first_key;
+  value[ATTENTION_AT] = stands + query - key;
   value[ATTENTION_WINDOW] = a->window;
   if (s->heads_are_rows) { /* the only query sees all that is left, whichever row it is */
     value[ATTENTION_AT] = s->keys;
     value[ATTENTION_WINDOW] = (int64_t)1 << 31;
+    value[ATTENTION_LDQ] = value[ATTENTION_Q_HEAD], value[ATTENTION_LDO] = larger(1, value[ATTENTION_O_HEAD]);
   }
-  value[ATTENTION_QUERY0] = first_query, value[ATTENTION_KEY0] = first_key;
-  value[ATTENTION_BATCH] = s->index, value[ATTENTION_HEAD] = q_head;
-  operand[ATTENTION_SCALE] = (void *)(uintptr_t)&a->scale, operand[ATTENTION_CAP] = (void *)(uintptr_t)&a->cap;
-  operand[ATTENTION_SLOPE] = (void *)(uintptr_t)(c->slopes ? c->slopes + q_head : NULL);
-  gather_variants(r, s, kv_head, q_head, first_query, first_key, operand, value);
-  for (uint32_t i = 0; i <= p->arguments_n; i++) {
-    const tg_kit_tensor *x = &r->of[OF_MASK + i];
-    if (!i && !p->mask) continue;
-    bool packed = (i ? p->argument[i - 1].per : p->mask_per) & TG_PACKED;
-    int64_t query = first_query + (packed && c->query_starts ? s->first_query : 0),
-            key = first_key + (packed && c->key_starts ? s->first_key : 0);
-    operand[ATTENTION_MASK + i] = element(x, s->index, q_head, query, key);
-    value[ATTENTION_STEPS + 2 * i] = x->step[2], value[ATTENTION_STEPS + 2 * i + 1] = x->step[3];
-  }
-}
-
-float *tg_attention_lse_at(const work *r, const sequence *s, int64_t head, int64_t query, float *otherwise) {
-  int64_t q_head = s->heads_are_rows ? head * (r->a->heads / r->a->kv_heads) : head;
-  if (!r->call->lse) return otherwise;
-  if (r->call->query_starts) return r->call->lse + q_head * r->total + s->first_query + query;
-  return r->call->lse + (s->index * r->a->heads + q_head) * r->queries + query;
+  value[ATTENTION_SINK_STEP] = s->heads_are_rows;
+  value[ATTENTION_QUERY0] = query, value[ATTENTION_KEY0] = key;
+  value[ATTENTION_BATCH] = s->index, value[ATTENTION_HEAD] = q_head, value[ATTENTION_HEADS] = a->heads;
+  const tg_attention_factors *factors = a->plan.device ? a->on_device : &a->factors;
+  operand[ATTENTION_SCALE] = (void *)(uintptr_t)&factors->scale;
+  operand[ATTENTION_CAP] = (void *)(uintptr_t)&factors->cap;
+  operand[ATTENTION_CHANGE] = (void *)(uintptr_t)&factors->change;
+  gather_variants(r, s, q_head, query, key, operand, value);
 }
 
 /* ---- appending ---- */
@@ -120,9 +100,9 @@ float *tg_attention_lse_at(const work *r, const sequence *s, int64_t head, int64
 static void append(const work *r, const sequence *s, int64_t head, float *sums, uint32_t worker, char *workspace) {
   const int32_t *qs = r->call->query_starts;
   (void)sums, (void)worker, (void)workspace;
-  for (uint32_t t = OF_K_NEW; t <= OF_V_NEW; t++) {
+  for (uint32_t t = ATTENTION_NEW; t <= ATTENTION_V_NEW; t++) {
     const tg_kit_tensor *from = &r->of[t];
-    uint32_t to = t == OF_K_NEW ? OF_K : OF_V;
+    uint32_t to = tg_attention_tensors[t].like;
     size_t bytes = (size_t)from->extent[3] * from->size;
     for (int64_t i = 0; from->bytes && i < s->queries; i++)
       memcpy(tg_attention_key_at(r, to, s->index, s->first_key, head, s->skipped + s->keys - s->queries + i),
@@ -189,7 +169,7 @@ static void list_blocks(const work *r, const sequence *s, int64_t head, int64_t 
 
 /* The rows of a run without keys. */
 static void fill_zeros(const work *r, const int64_t *value, void *o, float *lse, const float *sink) {
-  uint32_t size = r->of[OF_O].size;
+  uint32_t size = r->of[ATTENTION_O].size;
   for (int64_t i = 0; i < value[ATTENTION_ROWS]; i++) {
     memset(tg_kit_behind(o, i * value[ATTENTION_LDO] * size), 0, (size_t)r->a->problem.value_head * size);
     lse[i] = sink ? sink[i * value[ATTENTION_SINK_STEP]] : -INFINITY;
@@ -214,7 +194,7 @@ static void compute(const work *r, const sequence *s, int64_t x, float *sums, ui
     tg_kit_launch_of(&r->exec, &by->kernel[ATTENTION_PARTIAL], operand, value, workspace);
     return;
   }
-  operand[ATTENTION_LSE] = lse_at(r, s, head, tg_attention_first_row(s, block), unused);
+  if (!operand[ATTENTION_LSE]) operand[ATTENTION_LSE] = unused;
   if (value[ATTENTION_KEYS]) tg_kit_launch_of(&r->exec, &by->kernel[ATTENTION_WHOLE], operand, value, workspace);
   else fill_zeros(r, value, operand[ATTENTION_O], operand[ATTENTION_LSE], operand[ATTENTION_SINK]);
 }
@@ -230,7 +210,7 @@ static void merge(const work *r, const sequence *s, int64_t head, float *sums, u
   gather(r, s, head, 0, 0, operand, value);
   operand[ATTENTION_Q] = mine;
   operand[ATTENTION_M] = m, operand[ATTENTION_L] = m + s->parts * s->rows;
-  operand[ATTENTION_LSE] = lse_at(r, s, head, 0, unused);
+  if (!operand[ATTENTION_LSE]) operand[ATTENTION_LSE] = unused;
   value[ATTENTION_PARTS] = s->parts;
   tg_kit_launch_of(&r->exec, &a->merge, operand, value, workspace);
 }
@@ -303,13 +283,13 @@ tg_status tg_attention_run_sized(const tg_attention *a, const tg_attention_call 
 
 static tg_status run_put(const void *plan, const void *call) { return tg_attention_run(plan, call); }
 
-/* What the call reads and writes. out has room for TENSORS + 2. */
+/* What the call reads and writes. out has room for ATTENTION_OPERANDS + 2. */
 static uint32_t find_accesses(const work *r, size_t blocks, tg_program_access *out) {
   uint32_t n = 0;
-  for (uint32_t t = 0; t < TENSORS; t++) {
+  for (uint32_t i = 0; i < r->a->tensors_n; i++) {
+    uint32_t t = r->a->tensor[i];
     const tg_kit_tensor *x = &r->of[t];
-    if (!tg_attention_has_tensor(r->a, t)) continue;
-    bool result = t == OF_O || t == OF_LSE, both = r->a->append && (t == OF_K || t == OF_V);
+    bool result = t == ATTENTION_O || t == ATTENTION_LSE, both = r->a->append && (t == ATTENTION_K || t == ATTENTION_V);
     out[n++] = (tg_program_access){x->at, (size_t)x->bytes, x->size, !result, result || both};
   }
   out[n++] = (tg_program_access){(uintptr_t)r->call->blocks, r->call->blocks ? blocks : 0, 1, true, false};
@@ -323,8 +303,8 @@ tg_status tg_attention_put_sized(tg_program *program, const tg_attention *a, con
                                  size_t call_bytes) {
 #define AT(field) (uint16_t)offsetof(tg_attention_call, field)
   tg_attention_call c, copy;
-  tg_program_access accesses[TENSORS + 2];
-  uint16_t pointers[TENSORS + 2] = {AT(blocks), AT(page_table)};
+  tg_program_access accesses[ATTENTION_OPERANDS + 2];
+  uint16_t pointers[ATTENTION_OPERANDS + 2] = {AT(blocks), AT(page_table)};
   work r;
   if (!a || !program) return TG_EINVAL;
   if (!given) return wrong(a, "no call is given");
@@ -339,7 +319,7 @@ tg_status tg_attention_put_sized(tg_program *program, const tg_attention *a, con
                              .call_bytes = sizeof c,
                              .fields = TG_PROGRAM_FIELDS(tg_attention_call),
                              .pointers = pointers,
-                             .pointers_n = TENSORS + 2,
+                             .pointers_n = a->tensors_n + 2,
                              .accesses = accesses,
                              .run = run_put};
   tg_status s = tg_program_lend(program, &op);
@@ -353,7 +333,7 @@ tg_status tg_attention_put_sized(tg_program *program, const tg_attention *a, con
   if (s == TG_OK) s = tg_attention_read_operands(&r);
   if (s == TG_OK && a->plan.device) s = tg_attention_check_on_device(&r);
   if (s != TG_OK) return s;
-  for (uint32_t t = 0; t < TENSORS; t++) pointers[t + 2] = tg_attention_tensors[t].at;
+  for (uint32_t i = 0; i < a->tensors_n; i++) pointers[i + 2] = tg_attention_tensors[a->tensor[i]].at;
   size_t starts = (size_t)(r.batch + 1) * sizeof(int32_t);
   const struct tg_program_copy copies[] = {{AT(query_starts), c.query_starts, starts},
                                            {AT(key_starts), c.key_starts, starts},
@@ -369,7 +349,7 @@ tg_status tg_attention_put_sized(tg_program *program, const tg_attention *a, con
 tg_status tg_attention_blocks_sized(const tg_attention *a, const tg_attention_call *call, size_t call_bytes,
                                     uint8_t *out) {
   tg_attention_call copy;
-  work r;
+  work r = {0};   /* its other tensors are nowhere */
   if (!a) return TG_EINVAL;
   if (a->plan.device) return wrong(a, "tg_attention_blocks: there are none on a device");
   tg_status s = tg_attention_read_sizes(&r, a, call, call_bytes, &copy);

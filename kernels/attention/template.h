@@ -5,6 +5,7 @@
 #define TG_ATTENTION_TEMPLATE_H
 #include "kit/plan.h"
 #include "target/target.h"
+#include "tg/attention.h"
 
 enum { ATTENTION_ARGUMENTS = TG_KIT_ARGUMENTS, ATTENTION_MOST_PARTS = 256 };
 
@@ -29,6 +30,7 @@ typedef struct tg_attention_problem {
   int64_t rotary;                /* elements of Q and K that are turned by the angles of their positions; 0: none */
   bool neighbours;               /* pairs are neighbours; else halves of those elements */
   int64_t block_rows, block_keys;   /* of a mask of blocks: rows and keys that an element stands for; 0: none */
+  uint8_t block_per;             /* what it has blocks for each of: TG_PER_BATCH, TG_PER_HEAD */
   uint32_t dropout;              /* of 2^16 weights so many are left out; 0: none */
   tg_type mask;                  /* added to the scores, or (TG_BOOL) a condition; TG_VOID: none */
   uint8_t mask_per;              /* TG_PER_QUERY.. of tg/attention.h, of which a kernel sees queries and keys */
@@ -38,7 +40,6 @@ typedef struct tg_attention_problem {
   /* for GPUs: one kernel for all sequences and heads, `group` of which share a head of K and V; masks and arguments are
    * dense. matrix: the instruction of src/target/matrix.def for both products, of f16 or bf16 */
   bool grid;
-  uint8_t block_per;             /* a mask of blocks: TG_PER_BATCH, TG_PER_HEAD */
   int64_t group;
   const char *matrix;
 } tg_attention_problem;
@@ -60,6 +61,13 @@ enum {
   ATTENTION_VALUES
 };
 extern const tg_kit_names tg_attention_names;
+
+/* Type and dimensions of the operand ATTENTION_BLOCKS, ATTENTION_MASK, or an argument: ATTENTION_ARG0 on. */
+static inline tg_kit_argument tg_attention_mask(const tg_attention_problem *p, uint32_t t) {
+  if (t > ATTENTION_MASK) return p->argument[t - ATTENTION_ARG0];
+  if (t == ATTENTION_MASK) return (tg_kit_argument){.type = p->mask, .per = p->mask_per};
+  return (tg_kit_argument){.type = TG_BOOL, .per = p->block_per | TG_PER_QUERY | TG_PER_KEY};
+}
 
 /* The sets of words for the body. prefill: rows are lanes; decode: elements of a head are, for few rows; device: blocks
  * of queries are workgroups, and both products matrix instructions. */
