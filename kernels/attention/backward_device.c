@@ -37,7 +37,7 @@ TG_KERNEL(attention_device_dq, ) {
   tg_let(BQ, 1);
   tg_let(BK, 16);
   tg_attention_declare(tg_b_, p);
-  tg_kit_declare(tg_b_, "out", "dQ, %s, [B, H, M, D], [dq_b, dq_h, lddq, 1]", tg_type_name[p->q]);
+  tg_attention_declare_tensor(tg_b_, p, "out", "dQ", "dq", p->q, "M", "D");
   tg_range(batch, B, global) tg_range(head, H, global) tg_range(g, M, global) {
     tg_define_reg(dq, f32, [D]);
     tg_define_reg(ds, f32, [BK]);
@@ -64,8 +64,8 @@ TG_KERNEL(attention_device_dkv, ) {
   tg_let(BQ, 16);
   tg_let(BK, 1);
   tg_attention_declare(tg_b_, p);
-  tg_kit_declare(tg_b_, "out", "dK, %s, [B, H/%lld, N, D], [dk_b, dk_h, lddk, 1]", tg_type_name[p->k], group);
-  tg_kit_declare(tg_b_, "out", "dV, %s, [B, H/%lld, N, E], [dv_b, dv_h, lddv, 1]", tg_type_name[p->v], group);
+  tg_attention_declare_tensor(tg_b_, p, "out", "dK", "dk", p->k, "N", "D");
+  tg_attention_declare_tensor(tg_b_, p, "out", "dV", "dv", p->v, "N", "E");
   tg_range(batch, B, global) TG_KIT_RANGE(kv, text("kv, H/%lld, global", group)) tg_range(kb, N, global) {
     tg_define_reg(dk, f32, [D]);
     tg_define_reg(dv, f32, [E]);

@@ -15,9 +15,10 @@ const tg_kit_names tg_attention_names = {operands, values, ATTENTION_OPERANDS, A
 
 /* ---- parameters ---- */
 
-/* Has the mask (a 0) or argument a - 1 an element for each query, or key? A grid's are dense. */
-static bool steps(const tg_attention_problem *p, uint32_t a, uint8_t per) {
-  return !p->grid && (a ? a - 1 < p->arguments_n && p->argument[a - 1].per & per : p->mask && p->mask_per & per);
+/* Has the mask or the argument, ATTENTION_MASK on, an element for each query, or key? A grid's are dense. */
+static bool steps(const tg_attention_problem *p, uint32_t t, uint8_t per) {
+  bool has = t > ATTENTION_MASK ? t - ATTENTION_ARG0 < p->arguments_n : p->mask != TG_VOID;
+  return !p->grid && has && tg_attention_mask(p, t).per & per;
 }
 
 uint32_t tg_attention_bind(const tg_attention_problem *p, const tg_kernel_def *sketch, tg_binding *b) {
@@ -55,17 +56,16 @@ const char *tg_attention_f32(tg_builder *tg_b_, tg_type t, const char *element) 
   return t == TG_F32 ? element : text("f32(%s)", element);
 }
 
-/* The element of the mask (a 0) or of argument a - 1 at the row in hand and a key. Rows and keys behind the last stand
- * for the last. */
-static const char *element_of(tg_builder *tg_b_, const tg_attention_problem *p, uint32_t a, const char *key) {
-  uint8_t per = a ? p->argument[a - 1].per : p->mask_per;
+/* The element of the mask or an argument, ATTENTION_MASK on, at the row in hand and a key. Rows and keys behind the
+ * last stand for the last. */
+static const char *element_of(tg_builder *tg_b_, const tg_attention_problem *p, uint32_t t, const char *key) {
+  uint8_t per = tg_attention_mask(p, t).per;
   const char *at = "";
   if (p->grid && per & TG_PER_BATCH) at = "batch, ";
   if (p->grid && per & TG_PER_HEAD) at = text("%shead, ", at);
   if (per & TG_PER_QUERY) at = text("%smin(g*BQ + i, M - 1), ", at);
   if (per & TG_PER_KEY) at = text("%smin(%s, N - 1), ", at, key);
-  return *at ? text("%s[%.*s]", operands[ATTENTION_MASK + a], (int)strlen(at) - 2, at)
-             : text("%s[0]", operands[ATTENTION_MASK + a]);
+  return *at ? text("%s[%.*s]", operands[t], (int)strlen(at) - 2, at) : text("%s[0]", operands[t]);
 }
 
 /* The call of a modification: name(first, b, h, q, k, arguments). */
@@ -74,7 +74,7 @@ static const char *call_mod(tg_builder *tg_b_, const tg_attention_problem *p, co
   const char *call = text("%s(%s%sbatch, head, %sg*BQ + i, %s%s", name, first, *first ? ", " : "",
                           p->grid ? "" : "query0 + ", p->grid ? "" : "key0 + ", key);
   for (uint32_t a = 0; a < p->arguments_n; a++) {
-    const char *x = element_of(tg_b_, p, a + 1, key);
+    const char *x = element_of(tg_b_, p, ATTENTION_ARG0 + a, key);
     tg_type t = p->argument[a].type;
     call = text(t == TG_F16 || t == TG_BF16 ? "%s, f32(%s)" : "%s, %s", call, x);
   }
@@ -91,7 +91,7 @@ const char *tg_attention_score(tg_builder *tg_b_, const tg_attention_problem *p,
     x = text("%s + %sslope%s * %s", x, log2e, p->grid ? "[head]" : "", p->causal ? far : text("(-abs%s)", far));
   }
   if (p->mask && p->mask != TG_BOOL)
-    x = text("%s + %s%s", x, log2e, tg_attention_f32(tg_b_, p->mask, element_of(tg_b_, p, 0, key)));
+    x = text("%s + %s%s", x, log2e, tg_attention_f32(tg_b_, p->mask, element_of(tg_b_, p, ATTENTION_MASK, key)));
   return x;
 }
 
@@ -112,7 +112,7 @@ const char *tg_attention_seen(tg_builder *tg_b_, const tg_attention_problem *p, 
   if (p->causal) all = text("%s & %s <= at + g*BQ + i", all, key);
   else if (p->window) all = text("%s & %s < at + g*BQ + i + window", all, key);
   if (p->window) all = text("%s & at + g*BQ + i < %s + window", all, key);
-  if (p->mask == TG_BOOL) all = text("%s & %s", all, element_of(tg_b_, p, 0, key));
+  if (p->mask == TG_BOOL) all = text("%s & %s", all, element_of(tg_b_, p, ATTENTION_MASK, key));
   if (p->block_rows && p->grid)
     all = text("%s & block_mask[%s%smin(min(g*BQ + i, M - 1)/%lld, blocks_m - 1), "
                "max(min(min(%s, N - 1)/%lld, blocks_n - 1), 0)]",   /* of a window's blocks no bound is seen */
@@ -191,48 +191,46 @@ const char *tg_attention_keep(tg_builder *tg_b_, const tg_attention_problem *p, 
 
 /* ---- declarations ---- */
 
-static void declare_argument(tg_builder *tg_b_, const tg_attention_problem *p, uint32_t a) {
-  uint8_t per = a ? p->argument[a - 1].per : p->mask_per;
-  const char *name = operands[ATTENTION_MASK + a], *sizes = "", *steps = "";
+static void declare_mask(tg_builder *tg_b_, const tg_attention_problem *p, uint32_t t) {
+  const tg_kit_argument of = tg_attention_mask(p, t);
+  const char *name = operands[t], *sizes = "", *steps = "";
+  uint8_t per = of.per;
   if (p->grid && per & TG_PER_BATCH) sizes = "B, ";
   if (p->grid && per & TG_PER_HEAD) sizes = text("%sH, ", sizes);
   if (per & TG_PER_QUERY) sizes = text("%sM, ", sizes), steps = text("%s_q, ", name);
   if (per & TG_PER_KEY) sizes = text("%sN, ", sizes), steps = text("%s%s_k, ", steps, name);
   if (!*sizes) sizes = "1, ";
-  const char *t = tg_type_name[a ? p->argument[a - 1].type : p->mask],
-             *dims = text("%.*s", (int)strlen(sizes) - 2, sizes);
-  if (p->grid || !*steps) tg_kit_declare(tg_b_, "in", "%s, %s, [%s]", name, t, dims);
-  else tg_kit_declare(tg_b_, "in", "%s, %s, [%s], [%.*s]", name, t, dims, (int)strlen(steps) - 2, steps);
+  const char *type = tg_type_name[of.type], *dims = text("%.*s", (int)strlen(sizes) - 2, sizes);
+  if (p->grid || !*steps) tg_kit_declare(tg_b_, "in", "%s, %s, [%s]", name, type, dims);
+  else tg_kit_declare(tg_b_, "in", "%s, %s, [%s], [%.*s]", name, type, dims, (int)strlen(steps) - 2, steps);
 }
 
-static void declare_tensor(tg_builder *tg_b_, const tg_attention_problem *p, const char *word, char name, tg_type t,
-                           const char *rows, const char *width) {
-  char low = (char)(name - 'A' + 'a');
-  bool keys = name == 'K' || name == 'V';
-  if (keys && p->kv_bits == 4) t = TG_U8, width = text("%s/2", width);   /* two in a byte */
-  const char *heads = keys ? text("H/%lld", (long long)p->group) : "H";
-  if (p->grid && p->page && keys)
-    tg_kit_declare(tg_b_, word, "%c, %s, [pages, %s, %lld, %s], [%c_b, %c_h, ld%c, 1]", name, tg_type_name[t], heads,
-                   (long long)p->page, width, low, low, low);
-  else if (p->grid)
-    tg_kit_declare(tg_b_, word, "%c, %s, [B, %s, %s, %s], [%c_b, %c_h, ld%c, 1]", name, tg_type_name[t], heads, rows,
-                   width, low, low, low);
-  else if (p->page && keys)
-    tg_kit_declare(tg_b_, word, "%c, %s, [pages, %lld, %s], [%c_page, ld%c, 1]", name, tg_type_name[t],
-                   (long long)p->page, width, low, low);
-  else tg_kit_declare(tg_b_, word, "%c, %s, [%s, %s], [ld%c, 1]", name, tg_type_name[t], rows, width, low);
+#define declare_tensor tg_attention_declare_tensor
+
+void tg_attention_declare_tensor(tg_builder *tg_b_, const tg_attention_problem *p, const char *word, const char *name,
+                                 const char *low, tg_type t, const char *rows, const char *width) {
+  bool keys = *rows == 'N', paged = keys && p->page;
+  const char *type = tg_type_name[t], *tokens = paged ? text("%lld", (long long)p->page) : rows,
+             *heads = keys ? text("H/%lld", (long long)p->group) : "H",
+             *far = p->grid && !strstr(name, "scale") ? "b" : "page";   /* scales have one step for both */
+  if (p->grid)
+    tg_kit_declare(tg_b_, word, "%s, %s, [%s, %s, %s, %s], [%s_%s, %s_h, ld%s, 1]", name, type, paged ? "pages" : "B",
+                   heads, tokens, width, low, far, low, low);
+  else if (paged)
+    tg_kit_declare(tg_b_, word, "%s, %s, [pages, %s, %s], [%s_%s, ld%s, 1]", name, type, tokens, width, low, far, low);
+  else tg_kit_declare(tg_b_, word, "%s, %s, [%s, %s], [ld%s, 1]", name, type, rows, width, low);
 }
 
 void tg_attention_declare_masks(tg_builder *tg_b_, const tg_attention_problem *p) {
   tg_def(pick(c, x, y) = where(c, x, y));
-  if (p->mask) declare_argument(tg_b_, p, 0);
+  if (p->mask) declare_mask(tg_b_, p, ATTENTION_MASK);
   if (p->block_rows && p->grid)
     tg_kit_declare(tg_b_, "in", "block_mask, bool, [%s%sblocks_m, blocks_n]", p->block_per & TG_PER_BATCH ? "B, " : "",
                    p->block_per & TG_PER_HEAD ? "H, " : "");
   else if (p->block_rows) tg_in(block_mask, bool, [blocks_m, blocks_n], [blocks_q, blocks_k]);
   const char *formals = "b, h, q, k";
   for (uint32_t a = 0; a < p->arguments_n; a++) {
-    declare_argument(tg_b_, p, a + 1);
+    declare_mask(tg_b_, p, ATTENTION_ARG0 + a);
     formals = text("%s, %s", formals, p->argument[a].name);
   }
   if (p->score_mod)
@@ -241,30 +239,20 @@ void tg_attention_declare_masks(tg_builder *tg_b_, const tg_attention_problem *p
     tg_add_splice(tg_b_, "mask_mod", p->mask_mod, text("%s -> bool", formals), __FILE__, __LINE__);
 }
 
-static void declare_scales(tg_builder *tg_b_, const tg_attention_problem *p) {
-  for (const char *x = "kv"; *x; x++) {
-    const char *type = tg_type_name[p->kv_scale];
-    long long n = *x == 'k' ? p->head / p->k_group : p->value_head / p->v_group;
-    if (p->grid)
-      tg_kit_declare(tg_b_, "in", "%c_scale, %s, [%s, H/%lld, %s, %lld], [%cs_page, %cs_h, ld%cs, 1]", *x, type,
-                     p->page ? "pages" : "B", (long long)p->group, p->page ? text("%lld", (long long)p->page) : "N", n,
-                     *x, *x, *x);
-    else if (p->page)
-      tg_kit_declare(tg_b_, "in", "%c_scale, %s, [pages, %lld, %lld], [%cs_page, ld%cs, 1]", *x, type,
-                     (long long)p->page, n, *x, *x);
-    else tg_kit_declare(tg_b_, "in", "%c_scale, %s, [N, %lld], [ld%cs, 1]", *x, type, n, *x);
-  }
-}
-
 void tg_attention_declare(tg_builder *tg_b_, const tg_attention_problem *p) {
   tg_let(D, p->head);
   tg_let(E, p->value_head);
-  declare_tensor(tg_b_, p, "in", 'Q', p->q, "M", "D");
-  declare_tensor(tg_b_, p, "in", 'K', p->k, "N", "D");
-  declare_tensor(tg_b_, p, "in", 'V', p->v, "N", "E");
+  bool pairs = p->kv_bits == 4;   /* of integers in a byte */
+  declare_tensor(tg_b_, p, "in", "Q", "q", p->q, "M", "D");
+  declare_tensor(tg_b_, p, "in", "K", "k", pairs ? TG_U8 : p->k, "N", pairs ? "D/2" : "D");
+  declare_tensor(tg_b_, p, "in", "V", "v", pairs ? TG_U8 : p->v, "N", pairs ? "E/2" : "E");
   if (p->page && p->grid) tg_in(page_table, i32 in 0..pages - 1, [B, table_n], [table_step, 1]);
   else if (p->page) tg_in(page_table, i32 in 0..pages - 1, [table_n]);
-  if (p->kv_bits) declare_scales(tg_b_, p);
+  if (p->kv_bits) {
+    long long k = p->head / p->k_group, v = p->value_head / p->v_group;
+    declare_tensor(tg_b_, p, "in", "k_scale", "ks", p->kv_scale, "N", text("%lld", k));
+    declare_tensor(tg_b_, p, "in", "v_scale", "vs", p->kv_scale, "N", text("%lld", v));
+  }
   if (p->rotary) {
     tg_kit_declare(tg_b_, "in", "cos_of, f32, [positions, %lld]", (long long)p->rotary / 2);
     tg_kit_declare(tg_b_, "in", "sin_of, f32, [positions, %lld]", (long long)p->rotary / 2);
@@ -280,24 +268,20 @@ void tg_attention_declare(tg_builder *tg_b_, const tg_attention_problem *p) {
   }
   if (p->backward) {
     tg_in(change, f32, []);
-    declare_tensor(tg_b_, p, "in", 'O', p->o, "M", "E");
-  }
-  if (p->backward && p->grid) {
-    tg_in(lse, f32, [B, H, M]);
-    tg_kit_declare(tg_b_, "in", "dO, %s, [B, H, M, E], [do_b, do_h, lddo, 1]", tg_type_name[p->o]);
-  } else if (p->backward) {
-    tg_in(lse, f32, [M]);
-    tg_kit_declare(tg_b_, "in", "dO, %s, [M, E], [lddo, 1]", tg_type_name[p->o]);
+    declare_tensor(tg_b_, p, "in", "O", "o", p->o, "M", "E");
+    tg_kit_declare(tg_b_, "in", "lse, f32, [%sM]", p->grid ? "B, H, " : "");
+    declare_tensor(tg_b_, p, "in", "dO", "do", p->o, "M", "E");
+    if (p->grid) return;   /* each of its kernels has results of its own */
     if (p->partial) tg_out(dQ, f32, [M, D]);
-    else tg_kit_declare(tg_b_, "out", "dQ, %s, [M, D], [lddq, 1]", tg_type_name[p->q]);
-    tg_inout(dK, f32, [N, D], [lddk, 1]);
-    tg_inout(dV, f32, [N, E], [lddv, 1]);
+    else declare_tensor(tg_b_, p, "out", "dQ", "dq", p->q, "M", "D");
+    declare_tensor(tg_b_, p, "inout", "dK", "dk", TG_F32, "N", "D");
+    declare_tensor(tg_b_, p, "inout", "dV", "dv", TG_F32, "N", "E");
   } else if (p->partial) {
     tg_out(O, f32, [M, E]);
     tg_out(part_m, f32, [M]);
     tg_out(part_l, f32, [M]);
   } else {
-    declare_tensor(tg_b_, p, "out", 'O', p->o, "M", "E");
+    declare_tensor(tg_b_, p, "out", "O", "o", p->o, "M", "E");
     if (p->lse) tg_kit_declare(tg_b_, "out", "lse, f32, [%sM]", p->grid ? "B, H, " : "");
     if (p->sinks && p->grid) tg_in(sink, f32, [H]);
     else if (p->sinks) tg_in(sink, f32, [M], [sink_step]);

@@ -12,6 +12,10 @@
 
 /* An element as f32. */
 const char *tg_attention_f32(tg_builder *b, tg_type t, const char *element);
+/* A buffer with `rows` of tokens, "M" those of Q or "N" those of K, which may lie in pages; of a grid, of all sequences
+ * and heads. low: what is in the names of its steps, "q" in q_b, q_h, ldq. */
+void tg_attention_declare_tensor(tg_builder *b, const tg_attention_problem *p, const char *word, const char *name,
+                                 const char *low, tg_type type, const char *rows, const char *width);
 /* All buffers, the sizes D and E of heads, and the functions score_mod, mask_mod and pick: pick(c, x, y) is
  * where(c, x, y) whose x is read under any condition, as a gate on each load would cost more than the load. */
 void tg_attention_declare(tg_builder *b, const tg_attention_problem *p);

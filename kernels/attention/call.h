@@ -6,8 +6,8 @@
 #include "kit/operands.h"
 
 /* Which element of a tensor is the first of a run: of its sequence and head of Q, and its first query; of its head of K
- * and V, and its first key; of these and its first query, for what is appended; the first of all; of its head; of a mask
- * of blocks, the first of its sequence and head; of other masks, of its first query and key, which count within a
+ * and V, and its first key; of these and its first query, for what is appended; the first of all; of its head; of a
+ * mask of blocks, the first of its sequence and head; of other masks, of its first query and key, which count within a
  * sequence, or through all that are packed. */
 enum { OF_QUERIES, OF_KEYS, OF_NEW, OF_CALL, OF_HEADS, OF_BLOCKS, OF_PAIRS, OF_PACKED_PAIRS, OF_SIDES };
 enum { TENSOR_OF_TOKENS, TENSOR_OF_NUMBERS, TENSOR_OF_MASK };

@@ -211,10 +211,8 @@ TG_KERNEL(attention_device_append, ) {
   const char *type = tg_type_name[p->k];
   long long group = p->group, page = p->page;
   tg_let(D, p->head);
-  if (page) {
-    tg_kit_declare(tg_b_, "inout", "K, %s, [pages, H/%lld, %lld, D], [k_b, k_h, ldk, 1]", type, group, page);
-    tg_in(page_table, i32 in 0..pages - 1, [B, table_n], [table_step, 1]);
-  } else tg_kit_declare(tg_b_, "inout", "K, %s, [B, H/%lld, N, D], [k_b, k_h, ldk, 1]", type, group);
+  tg_attention_declare_tensor(tg_b_, p, "inout", "K", "k", p->k, "N", "D");
+  if (page) tg_in(page_table, i32 in 0..pages - 1, [B, table_n], [table_step, 1]);
   tg_kit_declare(tg_b_, "in", "k_new, %s, [B, H/%lld, M, D], [kn_b, kn_h, ldkn, 1]", type, group);
   TG_KIT_RANGE(head, text("head, H/%lld, global", group)) tg_range(d, D, global) tg_range(batch, B) tg_range(i, M) {
     const char *key = "max(min(N - M + i, N - 1), 0)";
