@@ -10,9 +10,7 @@
  * lanes, and are sums of f32 in memory that each run adds to. */
 #include "attention/body.h"
 
-/* A section of the tiles of block kb: `extent` of them from `first` on. x: its name, with which its ranges begin.
- * cut: not all rows see all its keys. */
-typedef struct { const char *x, *first, *extent; bool cut; } section;
+typedef tg_attention_section section;
 
 static const char *tile_of(tg_builder *tg_b_, const section *c, const char *t) {
   return strcmp(c->first, "0") ? text("(%s + %s)", c->first, t) : t;
@@ -69,32 +67,15 @@ static const char *sum_of(tg_builder *tg_b_, const section *c, const tg_attentio
   return text("sum(%s : (%s)*KT, t[%s, %s] * %s)", n, c->extent, at, i, x);
 }
 
-static uint32_t sections_of(tg_builder *tg_b_, const tg_attention_problem *p, const tg_attention_tiles *t,
-                            section out[3]) {
-  uint32_t n = 0;
-  if (t->all) out[n++] = (section){"f", "0", "BK/KT", false};
-  else if (!t->full) out[n++] = (section){"x", t->first, text("tiles - %s", t->first), true};
-  else {
-    out[n++] = (section){"j", t->whole, p->window ? text("%s - whole", t->full) : t->full, false};
-    out[n++] = (section){"x", "full", "tiles - full", true};
-    if (p->window) out[n++] = (section){"v", "first", "min(whole, tiles) - first", true};
-  }
-  return n;
-}
-
 static void block(tg_builder *tg_b_, const tg_attention_problem *p, const tg_attention_source *k,
                   const tg_attention_source *v, bool full) {
   tg_attention_copy_block(tg_b_, k, full ? "kf" : "ke", "D");
   tg_attention_copy_block(tg_b_, v, full ? "vf" : "ve", "E");
   tg_range(g, ceildiv(M, BQ)) {
-    section part[3];
-    tg_attention_tiles t = {"0", "0", NULL, true};
-    if (full) tg(let tiles = BK/KT);
-    else t = tg_attention_divide(tg_b_, p);
-    uint32_t n = sections_of(tg_b_, p, &t, part);
+    const tg_attention_tiles t = tg_attention_divide(tg_b_, p, full ? "f" : NULL);
     if (p->dropout) tg_range(dg, BK/8) tg_range(di, BQ) tg_attention_drop(tg_b_, p, "keep", "di");
     const char *all = "", *d = full ? "fd" : "xd", *i = full ? "fi" : "xi";
-    for (const section *c = part; c < part + n; c++) {
+    for (const section *c = t.part; c < t.part + t.n; c++) {
       products(tg_b_, c, k, 's', "s", "q", "D");
       products(tg_b_, c, v, 'p', "t", "u", "E");
       weights(tg_b_, p, c);

@@ -79,11 +79,13 @@ const char *tg_attention_read_key(tg_builder *b, const tg_attention_source *s, c
 /* Copies block kb by a loop over x, of `width`; keys behind the last are copies of the last. */
 void tg_attention_copy_block(tg_builder *b, const tg_attention_source *s, const char *x, const char *width);
 
-/* A group computes the keys of block kb in tiles of KT: `first` to `tiles`, of which some row sees some key. All rows
- * see all keys of the tiles whole..full - 1; those before and behind are cut by the masks. full NULL: there are none.
- * all: all rows see all keys of all tiles. divide: declares these bounds. */
-typedef struct tg_attention_tiles { const char *first, *whole, *full; bool all; } tg_attention_tiles;
-tg_attention_tiles tg_attention_divide(tg_builder *b, const tg_attention_problem *p);
+/* A group computes the keys of block kb in tiles of KT: `first` to `tiles`, of which some row sees some key. They are n
+ * sections: "j", tiles of which all rows see all keys, then those behind, "x", and before, "v", that the masks cut; or
+ * "x" alone. A section has `extent` tiles; x: with which the names of its ranges begin. divide: declares these bounds.
+ * all not NULL: all rows see all keys of all tiles, and that is the name of the only section. */
+typedef struct tg_attention_section { const char *x, *first, *extent; bool cut; } tg_attention_section;
+typedef struct tg_attention_tiles { const char *first; tg_attention_section part[3]; uint32_t n; } tg_attention_tiles;
+tg_attention_tiles tg_attention_divide(tg_builder *b, const tg_attention_problem *p, const char *all);
 
 /* Loops over the blocks of keys that some row sees, for each of which `one` writes what is to be done: for block kb,
  * for all groups. full: all rows see all its keys. */

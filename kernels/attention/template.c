@@ -7,9 +7,9 @@
 
 typedef tg_attention_source source;
 typedef tg_attention_tiles tiles;
+typedef tg_attention_section section;
 #define read_key tg_attention_read_key
 #define copy_block tg_attention_copy_block
-#define divide tg_attention_divide
 
 source tg_attention_source_of(const tg_attention_problem *p, char name, bool lanes) {
   bool k = name == 'K', copied = !lanes && ((k ? p->k : p->v) != TG_F32 || p->page || (k && p->rotary));
@@ -79,11 +79,13 @@ void tg_attention_copy_block(tg_builder *tg_b_, const source *s, const char *x, 
 }
 
 /* Each bound is a quotient of its own, so that the proof of the accesses finds what it needs in the extents. */
-tiles tg_attention_divide(tg_builder *tg_b_, const tg_attention_problem *p) {
-  bool never_full = tg_attention_is_masked(p), upper = p->causal || p->window;
-  if (p->lists) {
+tiles tg_attention_divide(tg_builder *tg_b_, const tg_attention_problem *p, const char *all) {
+  const char *first = p->window && !p->lists ? "first" : "0", *whole = p->window ? "whole" : "0";
+  const tiles cut = {first, {{"x", first, text("tiles - %s", first), true}}, 1};
+  bool upper = p->causal || p->window;
+  if (all || p->lists) {
     tg(let tiles = BK/KT);
-    return (tiles){"0", "0", NULL, false};
+    return all ? (tiles){"0", {{all, "0", "BK/KT", false}}, 1} : cut;
   }
   tg(let a = N - kb*BK);
   if (p->causal) tg(let b = at + 1 + g*BQ - kb*BK);
@@ -91,11 +93,15 @@ tiles tg_attention_divide(tg_builder *tg_b_, const tg_attention_problem *p) {
   if (upper) tg(let tiles = min(BK/KT, min(ceildiv(a, KT), ceildiv(b + BQ - 1, KT))));
   else tg(let tiles = min(BK/KT, ceildiv(a, KT)));
   if (p->window) tg(let first = max(0, (at + g*BQ - window + 1 - kb*BK - (at + g*BQ - window + 1 - kb*BK) % KT)/KT));
-  if (never_full) return (tiles){p->window ? "first" : "0", p->window ? "first" : "0", NULL, false};
+  if (tg_attention_is_masked(p)) return cut;
   if (p->window) tg(let whole = max(0, ceildiv(at + g*BQ - window + BQ - kb*BK, KT)));
   const char *full = upper ? "min(BK/KT, min((a - a % KT)/KT, (b - b % KT)/KT))" : "min(BK/KT, (a - a % KT)/KT)";
-  say("let full = max(%s, %s)", p->window ? "whole" : "0", full);
-  return (tiles){p->window ? "first" : "0", p->window ? "whole" : "0", full, false};
+  say("let full = max(%s, %s)", whole, full);
+  return (tiles){first,
+                 {{"j", whole, p->window ? text("%s - whole", full) : full, false},
+                  {"x", "full", "tiles - full", true},
+                  {"v", "first", "min(whole, tiles) - first", true}},
+                 p->window ? 3 : 2};
 }
 
 /* ---- the body ---- */
@@ -106,25 +112,24 @@ static void store_cut(tg_builder *tg_b_, const tg_attention_problem *p, const ch
   say("s[%s, i] = pick(%s, %s, -inf)", at, tg_attention_seen(tg_b_, p, key, text("%s < N", key)), value);
 }
 
-/* The scores of `extent` tiles from tile `first` on, with masks or without. Ranges, where x is "j": jt over tiles, jb
- * over the keys of a tile, jc over the elements of a head. If these are lanes jl, the sums of lanes are kept for all
- * keys jk of the tile, so that each key is read once, in the order of memory; then js adds them up. */
-static void scores_of(tg_builder *tg_b_, const tg_attention_problem *p, const source *k, const char *x,
-                      const char *first, const char *extent, bool cut) {
-  const char *tile = strcmp(first, "0") ? text("(%s + %st)", first, x) : text("%st", x),
+/* The scores of a section. Ranges, where its x is "j": jt over tiles, jb over the keys of a tile, jc over the elements
+ * of a head. If these are lanes jl, the sums of lanes are kept for all keys jk of the tile, so that each key is read
+ * once, in the order of memory; then js adds them up. */
+static void scores_of(tg_builder *tg_b_, const tg_attention_problem *p, const source *k, const section *c) {
+  const char *x = c->x, *tile = strcmp(c->first, "0") ? text("(%s + %st)", c->first, x) : text("%st", x),
              *at = text("%s*KT + %sb", tile, x), *key = text("kb*BK + %s", at), *element = text("%sc", x);
-  TG_KIT_RANGE(x, text("%st, %s", x, extent)) {
-    const char *sum = text("sum(%s : D, q[g,%s,i] * %s)", element, element, read_key(tg_b_, k, at, element, cut));
+  TG_KIT_RANGE(x, text("%st, %s", x, c->extent)) {
+    const char *sum = text("sum(%s : D, q[g,%s,i] * %s)", element, element, read_key(tg_b_, k, at, element, c->cut));
     if (k->lanes) {
       element = text("(%sc*DL + %sl)", x, x);
       TG_KIT_RANGE(y, text("%sk, KT", x)) TG_KIT_RANGE(r, text("%si, BQ", x)) TG_KIT_RANGE(z, text("%sl, DL", x))
         say("lanes[%sk,%si,%sl] = sum(%sc : D/DL, q[g,%s,%si] * %s)", x, x, x, x, element, x,
-            read_key(tg_b_, k, text("%s*KT + %sk", tile, x), element, cut));
+            read_key(tg_b_, k, text("%s*KT + %sk", tile, x), element, c->cut));
       sum = text("sum(%ss : DL, lanes[%sb,i,%ss])", x, x, x);
     }
     const char *value = tg_attention_score(tg_b_, p, sum, key);
     TG_KIT_RANGE(y, text("%sb, KT", x)) tg_range(i, BQ) {
-      if (cut) store_cut(tg_b_, p, at, key, value);
+      if (c->cut) store_cut(tg_b_, p, at, key, value);
       else say("s[%s, i] = %s", at, value);
     }
   }
@@ -159,20 +164,14 @@ static void scores_of_vectors(tg_builder *tg_b_, const tg_attention_problem *p, 
   }
 }
 
-/* s[j,i]: scores of a block. */
+/* s[j,i]: scores of a block, section by section from the first key on. */
 static void scores(tg_builder *tg_b_, const tg_attention_problem *p, const source *k, const tiles *t) {
-  if (t->all) {
-    scores_of(tg_b_, p, k, "j", "0", "BK/KT", false);
-    return;
+  bool vectors = by_vectors(tg_b_, p, k);
+  if (t->n == 3) scores_of(tg_b_, p, k, &t->part[2]);
+  for (const section *c = t->part; c < t->part + t->n && c < t->part + 2; c++) {
+    if (c->cut && vectors) scores_of_vectors(tg_b_, p, k);
+    else scores_of(tg_b_, p, k, c);
   }
-  if (!t->full) {
-    scores_of(tg_b_, p, k, "x", t->first, text("tiles - %s", t->first), true);
-    return;
-  }
-  if (p->window) scores_of(tg_b_, p, k, "v", "first", "min(whole, tiles) - first", true);
-  scores_of(tg_b_, p, k, "j", t->whole, p->window ? text("%s - whole", t->full) : t->full, false);
-  if (by_vectors(tg_b_, p, k)) scores_of_vectors(tg_b_, p, k);
-  else scores_of(tg_b_, p, k, "x", "full", "tiles - full", true);
 }
 
 /* The weights of a block, and what they change in m and l. */
@@ -190,15 +189,13 @@ static void weights(tg_builder *tg_b_, const tg_attention_problem *p, const tile
   if (p->dropout) tg_range(dg, BK/8) tg_range(i, BQ) tg_attention_drop(tg_b_, p, "s", "i");
 }
 
-/* The sum of weights * V over `extent` tiles from tile `first` on; k: name of the range. A key that a row does not see
- * has the weight 0, and its V is left out, whatever it holds. */
-static const char *sum_of(tg_builder *tg_b_, const source *v, const char *k, const char *d, const char *first,
-                          const char *extent, bool cut) {
-  const char *i = v->lanes ? "di" : "i";
-  const char *at = strcmp(first, "0") ? text("%s*KT + %s", first, k) : k,
-             *x = read_key(tg_b_, v, at, d, cut);
-  if (cut) x = text("pick(s[%s, %s] != 0, %s, 0)", at, i, x);
-  return text("sum(%s : (%s)*KT, s[%s, %s] * %s)", k, extent, at, i, x);
+/* The sum of weights * V over a section. A key that a row does not see has the weight 0, and its V is left out,
+ * whatever it holds. */
+static const char *sum_of(tg_builder *tg_b_, const source *v, const section *c, const char *d) {
+  const char *i = v->lanes ? "di" : "i", *k = *c->x == 'j' ? "k" : text("k%s", c->x),
+             *at = strcmp(c->first, "0") ? text("%s*KT + %s", c->first, k) : k, *x = read_key(tg_b_, v, at, d, c->cut);
+  if (c->cut) x = text("pick(s[%s, %s] != 0, %s, 0)", at, i, x);
+  return text("sum(%s : (%s)*KT, s[%s, %s] * %s)", k, c->extent, at, i, x);
 }
 
 /* o += weights * V of cut tiles. */
@@ -207,25 +204,21 @@ static void sums_of_vectors(tg_builder *tg_b_, const source *v) {
     end_of_vector(tg_b_, "xw");
     TG_KIT_RANGE(dx, "dx, E") TG_KIT_RANGE(xn, "xn, VL") {
       tg(let i = xw*VL + xn);
-      say("o[g,dx,i] = o[g,dx,i] + %s", sum_of(tg_b_, v, "kx", "dx", "full", "xw_end - full", true));
+      const section seen = {"x", "full", "xw_end - full", true};
+      say("o[g,dx,i] = o[g,dx,i] + %s", sum_of(tg_b_, v, &seen, "dx"));
     }
   }
 }
 
 /* o += weights * V */
-static void sums(tg_builder *tg_b_, const tg_attention_problem *p, const source *v, const tiles *t) {
-  const char *all = "", *d = t->all ? "df" : "d", *i = v->lanes ? "di" : "i";
-  if (t->all) all = sum_of(tg_b_, v, "k", d, "0", "BK/KT", false);
-  else if (!t->full) all = sum_of(tg_b_, v, "kx", d, t->first, text("tiles - %s", t->first), true);
-  else {
-    all = sum_of(tg_b_, v, "k", d, t->whole, p->window ? text("%s - whole", t->full) : t->full, false);
-    if (!by_vectors(tg_b_, p, v)) all = text("%s + %s", all, sum_of(tg_b_, v, "kx", d, "full", "tiles - full", true));
-  }
-  if (t->full && p->window)
-    all = text("%s + %s", all, sum_of(tg_b_, v, "kv", d, "first", "min(whole, tiles) - first", true));
+static void sums(tg_builder *tg_b_, const tg_attention_problem *p, const source *v, const tiles *t, bool full) {
+  const char *all = "", *d = full ? "df" : "d", *i = v->lanes ? "di" : "i";
+  bool vectors = by_vectors(tg_b_, p, v);
+  for (const section *c = t->part; c < t->part + t->n; c++)
+    if (!c->cut || !vectors) all = text("%s%s%s", all, *all ? " + " : "", sum_of(tg_b_, v, c, d));
   TG_KIT_RANGE(d, text("%s, E", d)) TG_KIT_RANGE(i, text("%s, BQ", i))
     say("o[g,%s,%s] = o[g,%s,%s] * by[%s] + %s", d, i, d, i, i, all);
-  if (t->full && by_vectors(tg_b_, p, v)) sums_of_vectors(tg_b_, v);
+  if (!full && vectors) sums_of_vectors(tg_b_, v);
 }
 
 static void finish(tg_builder *tg_b_, const tg_attention_problem *p) {
@@ -252,12 +245,10 @@ static void block(tg_builder *tg_b_, const tg_attention_problem *p, const source
     tg_define_reg(m1, f32, [BQ]);
     tg_define_reg(z, f32, [BQ]);
     tg_define_reg(by, f32, [BQ]);
-    tiles t = {"0", "0", NULL, true};
-    if (full) tg(let tiles = BK/KT);
-    else t = divide(tg_b_, p);
+    const tiles t = tg_attention_divide(tg_b_, p, full ? "j" : NULL);
     scores(tg_b_, p, k, &t);
     weights(tg_b_, p, &t);
-    sums(tg_b_, p, v, &t);
+    sums(tg_b_, p, v, &t, full);
   }
 }
 
