@@ -186,24 +186,24 @@ uint32_t tg_attention_sketches_for(const tg_attention_problem *q, const tg_kit_c
   return n;
 }
 
+/* Compiles a kernel of problem q, or finds it; all but this is in the source already. */
+static tg_status compile_source(planning *p, tg_kit_source *s, const tg_attention_problem *q, tg_kit_kernel *out) {
+  s->names = &tg_attention_names;
+  s->user = (void *)(uintptr_t)q;
+  s->cached_only = p->a->flags & TG_ATTENTION_NO_COMPILE;
+  return tg_kit_compile(&p->a->plan, s, out);
+}
+
 static tg_status compile(planning *p, const tg_attention_problem *q, const tg_kit_choice *choice, tg_kit_kernel *out) {
   tg_binding b[ATTENTION_VALUES];
   tg_attention_def own, def[ATTENTION_SKETCHES];
   const tg_kernel_def *defs[ATTENTION_SKETCHES];
-  /* then look for a choice that tg_attention_tune has kept */
-  bool tunes = tg_context_has_choices(p->a->plan.context);
+  tg_kit_source s = {.def = &own.def, .binding = b, .choice = choice};
   tg_attention_kernel_of(q, choice->sketch, &own);
-  return tg_kit_compile(&p->a->plan,
-                        &(tg_kit_source){.names = &tg_attention_names,
-                                         .def = &own.def,
-                                         .others = tunes ? defs : NULL,
-                                         .others_n = tunes ? tg_attention_sketches_for(q, choice, def, defs) : 0,
-                                         .binding = b,
-                                         .bindings_n = tg_attention_bind(q, choice->sketch, b),
-                                         .choice = choice,
-                                         .user = (void *)(uintptr_t)q,
-                                         .cached_only = p->a->flags & TG_ATTENTION_NO_COMPILE},
-                        out);
+  s.bindings_n = tg_attention_bind(q, choice->sketch, b);
+  if (tg_context_has_choices(p->a->plan.context))   /* then look for a choice that tg_attention_tune has kept */
+    s.others = defs, s.others_n = tg_attention_sketches_for(q, choice, def, defs);
+  return compile_source(p, &s, q, out);
 }
 
 /* A kernel that merges: its parameters are named, and have any of their values. */
@@ -215,16 +215,10 @@ static tg_status compile_merge(planning *p, const tg_kernel_def *def, const tg_a
   const tg_kit_choice none = {.sketch = &own};
   const tg_binding b[] = {{"M", 1, most, 1}, {"parts", 1, ATTENTION_MOST_PARTS, 1},
                           {def == tg_attention_sum ? "lddq" : "ldo", 1, most, 1}, {"sink_step", 0, 1, 1}};
+  tg_kit_source s = {.def = &own, .binding = b, .choice = &none};
+  s.bindings_n = def == tg_attention_join ? 1 : 3 + sinks;
   if (sinks) own.params = "M, parts, ldo, sink_step";
-  return tg_kit_compile(&p->a->plan,
-                        &(tg_kit_source){.names = &tg_attention_names,
-                                         .def = &own,
-                                         .binding = b,
-                                         .bindings_n = def == tg_attention_join ? 1 : 3 + sinks,
-                                         .choice = &none,
-                                         .user = (void *)(uintptr_t)q,
-                                         .cached_only = p->a->flags & TG_ATTENTION_NO_COMPILE},
-                        out);
+  return compile_source(p, &s, q, out);
 }
 
 static tg_status compile_states(planning *p) {
@@ -241,7 +235,6 @@ static tg_status compile_states(planning *p) {
   a->by_head |= per & TG_PER_HEAD || (q.mask_mod && tg_kit_reads(q.mask_mod, "h"));
   return compile(p, &q, &none, &a->states);
 }
-
 
 /* May a run have from..to rows? */
 static bool occurs(const tg_attention *a, int64_t from, int64_t to) {
