@@ -25,8 +25,7 @@ static place place_of(const work *r, const sequence *s, uint32_t t, int64_t head
     *own += n * width;
     return p;
   }
-  bool packed = r->call->key_starts != NULL;
-  return (place){tg_attention_element(x, packed ? 0 : s->index, head, s->first_key + key, 0), x->step[2], false};
+  return (place){tg_attention_key_at(r, t, s->index, s->first_key, head, key), x->step[2], false};
 }
 
 static void fill_zeros(void *at, int64_t rows, int64_t step_bytes, int64_t bytes) {
@@ -37,8 +36,8 @@ static void fill_zeros(void *at, int64_t rows, int64_t step_bytes, int64_t bytes
 static void zero_keys(const work *r, const sequence *s, uint32_t t, int64_t head, int64_t key, int64_t n) {
   const tg_kit_tensor *x = &r->of[t];
   if (n > 0)
-    fill_zeros(tg_attention_element(x, r->call->key_starts ? 0 : s->index, head, s->first_key + key, 0), n,
-               x->step[2] * x->size, x->extent[3] * x->size);
+    fill_zeros(tg_attention_key_at(r, t, s->index, s->first_key, head, key), n, x->step[2] * x->size,
+               x->extent[3] * x->size);
 }
 
 /* Rounds n sums to the type of the result. */
@@ -49,7 +48,7 @@ static void round_keys(const work *r, const sequence *s, uint32_t t, uint32_t su
   void *operand[ATTENTION_OPERANDS] = {0};
   if (!from->apart || !n) return;
   operand[ATTENTION_Q] = from->at;
-  operand[ATTENTION_DQ] = tg_attention_element(x, r->call->key_starts ? 0 : s->index, head, s->first_key + key, 0);
+  operand[ATTENTION_DQ] = tg_attention_key_at(r, t, s->index, s->first_key, head, key);
   value[ATTENTION_ROWS] = n, value[ATTENTION_PARTS] = 1, value[ATTENTION_LDDQ] = x->step[2];
   tg_kit_launch_of(&r->exec, &r->a->sum[sum], operand, value, workspace);
 }

@@ -91,7 +91,7 @@ static inline int64_t tg_attention_end_of_rows(const tg_attention_sequence *s, i
 int64_t tg_attention_pieces_of(const tg_attention_work *w, const tg_attention_sequence *s, uint32_t round);
 void tg_attention_count(tg_attention_work *w);
 
-/* Where the first element of a key of K (ATTENTION_K) or V lies. */
+/* Where the first element of a key of K (ATTENTION_K), V, or their gradients lies. */
 void *tg_attention_key_at(const tg_attention_work *w, uint32_t t, int64_t sequence, int64_t first_key, int64_t head,
                           int64_t key);
 bool tg_attention_writes(const tg_attention_work *w, uint32_t t);   /* does the call write this tensor? */
