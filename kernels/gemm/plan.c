@@ -8,7 +8,8 @@
 static const int64_t most_elements = (int64_t)1 << 31, most_ld = (int64_t)1 << 31, most_step = (int64_t)1 << 20;
 static const char desc_name[] = "tg_gemm_desc";
 
-typedef struct { tg_gemm *g; const tg_gemm_desc *desc; } planning;
+/* as_chosen: kernels are those of the parts' choices */
+typedef struct { tg_gemm *g; const tg_gemm_desc *desc; bool as_chosen; } planning;
 
 #define wrong(p, status, ...) tg_kit_fail((p)->g->plan.context, status, __VA_ARGS__)
 
@@ -235,7 +236,7 @@ static tg_status compile_choice(planning *p, const tg_gemm_problem *q, const tg_
                      .user = (void *)(uintptr_t)q,
                      .cached_only = g->flags & TG_GEMM_NO_COMPILE};
   /* look for a choice that tg_gemm_tune has kept */
-  if (tg_context_has_choices(g->plan.context) && !q->panel)
+  if (tg_context_has_choices(g->plan.context) && !q->panel && !p->as_chosen)
     s.others = defs, s.others_n = tg_gemm_sketches_for(g, q, choice, def, defs);
   return tg_kit_compile(&g->plan, &s, out);
 }
@@ -246,7 +247,7 @@ static tg_status compile(planning *p, const tg_gemm_problem *q, const tg_kit_cho
   const tg_kit_choice plain = {.sketch = tg_gemm_plain.kernel};
   tg_status s = compile_choice(p, q, choice, out);
   bool plain_takes = !q->panel || q->bits || p->g->plan.device;
-  return (s == TG_EINVAL || s == TG_ELIMIT) && choice->sketch != plain.sketch && plain_takes
+  return (s == TG_EINVAL || s == TG_ELIMIT) && !p->as_chosen && choice->sketch != plain.sketch && plain_takes
              ? compile_choice(p, q, &plain, out)
              : s;
 }
@@ -385,6 +386,10 @@ static tg_status compile_part(planning *p, tg_kit_part *part) {
   return s == TG_OK && !same_size(&first, &last) ? compile_cases(p, last, &part->last_choice, part->last) : s;
 }
 
+tg_status tg_gemm_compile_part(tg_gemm *g, tg_kit_part *part) {
+  return compile_part(&(planning){.g = g, .desc = &(tg_gemm_desc){0}, .as_chosen = true}, part);
+}
+
 /* Compiles the kernels for k = 0 or alpha = 0, for all sizes: C = epilogue(beta C). */
 static tg_status compile_nothing(planning *p) {
   tg_gemm_problem q = p->g->problem;
@@ -485,14 +490,33 @@ tg_status tg_gemm_lay_out(tg_context *c, const tg_gemm_desc *d, tg_gemm *out) {
   return lay_out(&(planning){.g = out, .desc = d});
 }
 
+static const char *keep_text(char **to, const char *text) {
+  if (!text) return NULL;
+  size_t n = strlen(text) + 1;
+  char *copy = memcpy(*to, text, n);
+  *to += n;
+  return copy;
+}
+
+tg_status tg_gemm_keep_texts(tg_gemm *g) {
+  tg_gemm_problem *q = &g->problem;
+  size_t n = q->epilogue ? strlen(q->epilogue) + 1 : 0;
+  for (uint32_t a = 0; a < q->arguments_n; a++) n += strlen(q->argument[a].name) + 1;
+  g->texts = n ? tg_kit_new(g->plan.context, n) : NULL;
+  if (n && !g->texts) return TG_ENOMEM;
+  char *to = g->texts;
+  g->texts_n = n;
+  q->epilogue = keep_text(&to, q->epilogue);
+  for (uint32_t a = 0; a < q->arguments_n; a++) q->argument[a].name = keep_text(&to, q->argument[a].name);
+  return TG_OK;
+}
+
 static tg_status make(planning *p) {
   tg_gemm *g = p->g;
   tg_status s = lay_out(p);
   for (uint32_t i = 0; i < g->parts_n && s == TG_OK; i++) s = compile_part(p, &g->part[i]);
   if (s == TG_OK) s = compile_nothing(p);
-  g->problem.epilogue = NULL;   /* the caller may free the texts after the call */
-  for (uint32_t a = 0; a < g->problem.arguments_n; a++) g->problem.argument[a].name = NULL;
-  return s;
+  return s == TG_OK ? tg_gemm_keep_texts(g) : s;
 }
 
 tg_status tg_gemm_problem_of(tg_context *c, const tg_gemm_desc *d, tg_gemm_problem *out) {
@@ -522,6 +546,7 @@ void tg_gemm_free(tg_gemm *g) {
   if (!g) return;
   for (uint32_t beta = 0; beta < GEMM_CASES; beta++) tg_kernel_free(g->nothing[beta].kernel);
   for (uint32_t i = 0; i < g->parts_n; i++) tg_kit_part_free(&g->part[i]);
+  if (g->texts) tg_kit_delete(g->plan.context, g->texts, g->texts_n);
   tg_kit_delete(g->plan.context, g, sizeof *g);
 }
 

@@ -60,6 +60,8 @@ struct tg_gemm {
   int64_t way;
   bool open;                             /* kernels are for all sizes of the plan, not for those of their part alone */
   uint32_t flags, parts_n;
+  char *texts;                           /* the plan's copy of the problem's texts, of texts_n bytes */
+  size_t texts_n;
   tg_kit_kernel nothing[GEMM_CASES];     /* kernels for k = 0 or alpha = 0, which read neither A nor B */
   tg_kit_part part[GEMM_PARTS];          /* their sizes: GEMM_M, GEMM_N, GEMM_K, GEMM_ALIASED */
 };
@@ -77,6 +79,18 @@ uint32_t tg_gemm_params(const tg_gemm_problem *q, const int64_t size[3], const i
                         uint32_t bindings_n, int64_t *params);
 /* The leading dimensions of dense operands of these sizes. */
 void tg_gemm_lines(const tg_gemm_problem *q, const int64_t size[3], int64_t ld[3]);
+/* Copies the problem's texts, which may be the caller's, into the plan. */
+tg_status tg_gemm_keep_texts(tg_gemm *g);
+/* Compiles the part's kernels with its choice: neither with a tuned one, nor gemm_plain where that fails. */
+tg_status tg_gemm_compile_part(tg_gemm *g, tg_kit_part *part);
+/* run.c: reads a call of one product; size: its m, n and k; ld: its leading dimensions; the part that serves it. NULL:
+ * it is not right, or there is none. */
+const tg_kit_part *tg_gemm_part_of(const tg_gemm *g, const tg_gemm_call *c, int64_t size[3], int64_t ld[3]);
+/* run.c: puts the call; out not NULL: as a step that the program does not have. */
+struct tg_program_step;
+tg_status tg_gemm_put_call(tg_program *program, const tg_gemm *g, tg_gemm_call *c, struct tg_program_step **out);
+/* extend.c */
+extern const struct tg_program_ends tg_gemm_ends;
 /* What the kernels of a part compute. */
 tg_gemm_problem tg_gemm_of_part(const tg_gemm *g, const tg_kit_part *part);
 uint32_t tg_gemm_sketches_for(const tg_gemm *g, const tg_gemm_problem *q, const tg_kit_choice *choice, tg_gemm_def *def,

@@ -514,46 +514,59 @@ static uint32_t find_accesses(const run *r, tg_program_access *out) {
   return n;
 }
 
-tg_status tg_gemm_put_sized(tg_program *program, const tg_gemm *g, const tg_gemm_call *given, size_t call_bytes) {
+const tg_kit_part *tg_gemm_part_of(const tg_gemm *g, const tg_gemm_call *c, int64_t size[3], int64_t ld[3]) {
+  run r;
+  if (read_call(&r, g, c) != TG_OK || !r.m || !r.n || !r.k || r.batch != 1) return NULL;
+  size[0] = r.m, size[1] = r.n, size[2] = r.k;
+  memcpy(ld, r.value + GEMM_ROW_STEP, 3 * sizeof *ld);
+  return tg_kit_part_for(g->part, g->parts_n, (int64_t[]){r.m, r.n, r.k, is_aliased(&r)}, GEMM_SIZES);
+}
+
+tg_status tg_gemm_put_call(tg_program *program, const tg_gemm *g, tg_gemm_call *c, tg_program_step **out) {
 #define AT(field) (uint16_t)offsetof(tg_gemm_call, field)
   enum { SCALARS = 5, POINTERS = SCALARS + 2 + TG_GEMM_ARGS };
-  tg_gemm_call c;
   tg_program_access accesses[ACCESSES];
   run r;
-  if (!g || !program) return TG_EINVAL;
-  if (!given) return wrong(g, "no call is given");
-  if (TG_READ(g->plan.context, tg_gemm_call, &c, given, call_bytes) != TG_OK) return TG_EINVAL;
   bool device = g->plan.device != NULL;
-  if (c.a_list || c.b_list || c.c_list || c.group_m)
+  if (c->a_list || c->b_list || c->c_list || c->group_m)
     return wrong(g, "tg_gemm_put: a program has no lists of products, and no groups: put them one by one");
-  if (!device && ((c.alpha && tg_program_stands_for(program, c.alpha)) ||
-                  (c.beta && tg_program_stands_for(program, c.beta))))
+  if (!device && ((c->alpha && tg_program_stands_for(program, c->alpha)) ||
+                  (c->beta && tg_program_stands_for(program, c->beta))))
     return wrong(g, "tg_gemm_put: alpha and beta are read now, and cannot be memory of the program");
   uint16_t pointers[POINTERS] = {AT(a), AT(b), AT(c), AT(b_scale), AT(b_zero)};
-  for (uint32_t a = 0; a < TG_GEMM_ARGS; a++) pointers[SCALARS + a] = (uint16_t)(AT(arg) + a * sizeof c.arg[0]);
+  for (uint32_t a = 0; a < TG_GEMM_ARGS; a++) pointers[SCALARS + a] = (uint16_t)(AT(arg) + a * sizeof c->arg[0]);
   pointers[POINTERS - 2] = AT(alpha), pointers[POINTERS - 1] = AT(beta);
   size_t of_acc = (size_t)tg_type_bytes(g->problem.acc);
-  const struct tg_program_copy copies[] = {{AT(batch_strides), c.batch_strides, 3 * sizeof *c.batch_strides},
-                                           {AT(alpha), c.alpha, of_acc},
-                                           {AT(beta), c.beta, of_acc}};
+  const struct tg_program_copy copies[] = {{AT(batch_strides), c->batch_strides, 3 * sizeof *c->batch_strides},
+                                           {AT(alpha), c->alpha, of_acc},
+                                           {AT(beta), c->beta, of_acc}};
   tg_program_operation op = {.name = "tg_gemm_put",
                              .context = g->plan.context,
                              .device = g->plan.device,
                              .plan = g,
-                             .call = &c,
-                             .call_bytes = sizeof c,
+                             .call = c,
+                             .call_bytes = sizeof *c,
                              .fields = TG_PROGRAM_FIELDS(tg_gemm_call),
                              .pointers = pointers,
                              .pointers_n = device ? POINTERS : POINTERS - 2,
                              .copies = copies,
                              .copies_n = device ? 1 : TG_COUNT(copies),
                              .accesses = accesses,
-                             .run = run_put};
+                             .run = run_put,
+                             .ends = device ? NULL : &tg_gemm_ends};
   tg_status s = tg_program_lend(program, &op);
-  if (s == TG_OK) s = read_call(&r, g, &c);
+  if (s == TG_OK) s = read_call(&r, g, c);
   if (s != TG_OK || !r.m || !r.n) return s;
   op.accesses_n = find_accesses(&r, accesses);
-  op.workspace = device ? 0 : tg_gemm_workspace(g, &c);
-  return tg_program_add(program, &op);
+  op.workspace = device ? 0 : tg_gemm_workspace(g, c);
+  return out ? tg_program_operation_step(program, &op, out) : tg_program_add(program, &op);
 #undef AT
+}
+
+tg_status tg_gemm_put_sized(tg_program *program, const tg_gemm *g, const tg_gemm_call *given, size_t call_bytes) {
+  tg_gemm_call c;
+  if (!g || !program) return TG_EINVAL;
+  if (!given) return wrong(g, "no call is given");
+  if (TG_READ(g->plan.context, tg_gemm_call, &c, given, call_bytes) != TG_OK) return TG_EINVAL;
+  return tg_gemm_put_call(program, g, &c, NULL);
 }

@@ -31,7 +31,7 @@ static bool price(void *user, uint32_t point, double *seconds) {
   for (uint32_t i = 0; i < q->launches_n; i++) params[i] = q->launch[i].params;
   tg_compile_options o = {.bindings = b, .bindings_n = n, .user = q->user, .flags = TG_COMPILE_UNTUNED,
                           .cancel = q->cancel};
-  const tg_launches launches = {params, q->launches_n, q->threads};
+  const tg_launches launches = {params, q->launches_n, q->threads, NULL};
   return tg_kernel_price(w->c, k->def, &o, &launches, seconds);
 }
 

@@ -16,15 +16,20 @@ enum { MESSAGES = 32 };
 typedef struct { pthread_t thread; bool used; uint64_t age; char text[4096]; } tg_context_message;
 
 typedef struct tg_kernel_source tg_kernel_source;
-/* n launches to price: the parameters of each by ordinal (NULL: at their maximum), and the threads that share it. */
-typedef struct tg_launches { const int64_t *const *params; uint32_t n, threads; } tg_launches;
+/* n launches to price: the parameters of each by ordinal (NULL: at their maximum), and the threads that share it.
+ * words: gets a hash of the words of the schedule; NULL: it is not wanted */
+typedef struct tg_launches { const int64_t *const *params; uint32_t n, threads; uint64_t *words; } tg_launches;
 struct tg_jit;
 struct tg_answers;
 struct tg_near;
 
-/* Two launches as one: the writer's result goes to the reader alone, and never to memory. */
+/* Two launches as one: the writer's result goes to the reader alone, and never to memory. asks: TG_FUSE_MAPS: only if
+ * both are maps. TG_FUSE_EPILOGUE: the writer is what an operation does with its sums in the end, as a map from them,
+ * its first buffer, to the result; what is wanted is that map together with the reader's, as an expression. */
 enum { TG_WRITER, TG_READER };
+enum { TG_FUSE_ANY, TG_FUSE_MAPS, TG_FUSE_EPILOGUE };
 typedef struct tg_fusion {
+  uint8_t asks;
   const tg_kernel *kernel[2];
   const int64_t *params[2];
   uint32_t between[2];         /* the buffer, of each, that is the memory between them */
@@ -35,6 +40,15 @@ typedef struct tg_fusion {
   const char *text, *words;
   uint32_t flags, buffers_n;
   struct { uint8_t of, buffer; } buffer[TG_MAX_BUFFERS];
+  bool maps;                   /* both are maps */
+  /* TG_FUSE_EPILOGUE: text is the expression, over acc and a0, a1..: the buffers but for the first, the sums, and the
+   * last, the result; their types, and for how many elements each value is (TG_PER_ALL..). in_blocks: the text for sums
+   * that are taken in blocks; NULL: there is none. adds: the writer adds to its sums, and does nothing else. seconds:
+   * what the reader takes apart */
+  struct { uint8_t type, per; } value[TG_MAX_BUFFERS];
+  const char *in_blocks;
+  bool adds;
+  double seconds;
 } tg_fusion;
 
 static inline tg_compile_options tg_fusion_options(const tg_fusion *f) {

@@ -74,6 +74,8 @@ void tg_program_free(tg_program *p) {
   if (spare) a.free(a.user, spare, p->planned + p->scratch + ALIGN);
   give_back(p);
   for (tg_program_fused *f = p->fused; f; f = f->next) tg_kernel_free(f->kernel);
+  for (tg_program_extended *x = p->extended; x; x = x->next)
+    if (x->extended) x->ends->drop(x->extended);
   for (tg_program_block *b = p->blocks, *next; b; b = next) next = b->next, a.free(a.user, b, b->bytes);
   pthread_mutex_destroy(&p->lock);
   a.free(a.user, p, sizeof *p);
@@ -262,8 +264,7 @@ tg_status tg_program_lend(tg_program *p, tg_program_operation *o) {
   return TG_OK;
 }
 
-tg_status tg_program_add(tg_program *p, const tg_program_operation *o) {
-  if (still_open(p) != TG_OK) return TG_EINVAL;
+tg_status tg_program_operation_step(tg_program *p, const tg_program_operation *o, tg_program_step **out) {
   if (o->context != p->context || (o->device ? o->device : p->context->devices) != p->device)
     return fail(p, TG_EINVAL, "step %u, %s: the plan is for another device than the program's", p->steps_n, o->name);
   tg_program_step *step = tg_program_take(p, sizeof *step);
@@ -273,6 +274,7 @@ tg_status tg_program_add(tg_program *p, const tg_program_operation *o) {
   if (!step || !call || !pointers || !accesses) return TG_ENOMEM;
   *step = (tg_program_step){.plan = o->plan,
                             .run = o->run,
+                            .ends = o->ends,
                             .fields = o->fields,
                             .call = call,
                             .call_bytes = o->call_bytes,
@@ -289,7 +291,15 @@ tg_status tg_program_add(tg_program *p, const tg_program_operation *o) {
   }
   for (uint32_t i = 0; i < o->accesses_n; i++)
     if (o->accesses[i].bytes) accesses[step->accesses_n++] = o->accesses[i];
-  tg_status s = check_accesses(p, o->name, accesses, step->accesses_n);
+  *out = step;
+  return TG_OK;
+}
+
+tg_status tg_program_add(tg_program *p, const tg_program_operation *o) {
+  tg_program_step *step;
+  if (still_open(p) != TG_OK) return TG_EINVAL;
+  tg_status s = tg_program_operation_step(p, o, &step);
+  if (s == TG_OK) s = check_accesses(p, o->name, step->accesses, step->accesses_n);
   if (s == TG_OK) append(p, step);
   return s;
 }

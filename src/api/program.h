@@ -8,11 +8,46 @@
 /* Memory that a step reads or writes. align: of its elements, in bytes */
 typedef struct tg_program_access { uintptr_t at; size_t bytes; uint32_t align; bool read, written; } tg_program_access;
 
+typedef struct tg_program_step tg_program_step;
+
 /* The fields of an operation's call that a program sets in each run, as offsets into its struct. */
 typedef struct tg_program_fields { uint16_t exec, threads, queue, workspace, workspace_bytes; } tg_program_fields;
 #define TG_PROGRAM_FIELDS(call)                                                                                      \
   { offsetof(call, exec), offsetof(call, threads), offsetof(call, queue), offsetof(call, workspace),                 \
     offsetof(call, workspace_bytes) }
+
+/* What an operation does with its sums in the end, as a kernel that is a map (src/compile/fuse.h): its text, whose
+ * first buffer has the sums and whose last one is the result; where the others are; and all that a plan that does more
+ * there depends on. */
+enum { TG_PROGRAM_ENDING = 8192, TG_PROGRAM_SHAPE = 16, TG_PROGRAM_VALUES = 16 };
+typedef struct tg_program_ending {
+  char text[TG_PROGRAM_ENDING];
+  tg_buffer_desc buffer[TG_PROGRAM_VALUES];
+  uintptr_t at[TG_PROGRAM_VALUES];
+  uint32_t buffers_n;
+  int64_t shape[TG_PROGRAM_SHAPE];
+} tg_program_ending;
+/* What it is to do there: an expression over acc and a0, a1.., its arguments; another one for sums that are taken in
+ * blocks (NULL: there is none). seconds: what that saves elsewhere */
+typedef struct tg_program_epilogue {
+  const char *text, *in_blocks;
+  struct { uint8_t type, per; uintptr_t at; } argument[TG_PROGRAM_VALUES];
+  uint32_t arguments_n;
+  uintptr_t result;
+  uint8_t type;                /* of the result */
+  bool adds;                   /* what ends the call now adds to the sums, and does nothing else */
+  double seconds;
+} tg_program_epilogue;
+/* How a map behind an operation becomes its epilogue. ends: false: nothing can be put behind this call. extend: a plan
+ * for calls of this shape that ends otherwise, with the same bits before that; NULL: there is none, or it does not pay.
+ * step: the call with that plan as a step, which is not put. drop: frees the plan. */
+typedef struct tg_program_ends {
+  bool (*ends)(const void *plan, const void *call, tg_program_ending *out);
+  void *(*extend)(const void *plan, const void *call, const tg_program_epilogue *e);
+  tg_status (*step)(tg_program *, const void *extended, const void *call, const tg_program_epilogue *e,
+                    tg_program_step **out);
+  void (*drop)(void *extended);
+} tg_program_ends;
 
 /* A call of an operation as a step. Everything is copied. */
 typedef struct tg_program_operation {
@@ -31,6 +66,7 @@ typedef struct tg_program_operation {
   const tg_program_access *accesses;
   size_t workspace;            /* that it needs on tg_program_threads() threads of a tg_exec */
   tg_status (*run)(const void *plan, const void *call);
+  const tg_program_ends *ends; /* NULL: no map becomes a part of it */
   tg_exec exec;                /* set by tg_program_lend */
 } tg_program_operation;
 enum { TG_PROGRAM_CALL = 2048 };
@@ -39,9 +75,10 @@ uint32_t tg_program_threads(const tg_program *);
 /* Does the address stand for memory of the program, so that nothing can be read there? */
 bool tg_program_stands_for(const tg_program *, const void *);
 /* lend: refuses a call that has one of the fields itself, and gives it o->exec with the program's threads, for which
- * the operation then finds its workspace. add: adds it, without that. */
+ * the operation then finds its workspace. add: adds it, without that. step: makes a step of it, which is not put. */
 tg_status tg_program_lend(tg_program *, tg_program_operation *o);
 tg_status tg_program_add(tg_program *, const tg_program_operation *o);
+tg_status tg_program_operation_step(tg_program *, const tg_program_operation *o, tg_program_step **out);
 
 /* ---- within src/api ---- */
 
@@ -62,13 +99,14 @@ typedef struct tg_program_memory {
 enum { TG_FIXED, TG_PLANNED, TG_GIVEN };
 typedef struct tg_program_pointer { uint32_t of, field; uintptr_t value; } tg_program_pointer;
 
-typedef struct tg_program_step {
-  struct tg_program_step *next;
+struct tg_program_step {
+  tg_program_step *next;
   uint32_t group;
   tg_kernel *kernel;           /* NULL: an operation */
   tg_device_kernel *code;      /* of the kernel, for these parameters */
   const void *plan;
   tg_status (*run)(const void *plan, const void *call);
+  const tg_program_ends *ends;
   tg_program_fields fields;
   const char *call;
   size_t call_bytes, workspace;
@@ -77,7 +115,7 @@ typedef struct tg_program_step {
   int64_t *params;
   tg_program_access *accesses;
   uint32_t pointers_n, params_n, accesses_n;
-} tg_program_step;
+};
 
 typedef struct tg_program_block { struct tg_program_block *next; size_t bytes; } tg_program_block;
 
@@ -89,6 +127,17 @@ typedef struct tg_program_fused {
   tg_kernel *kernel;
 } tg_program_fused;
 
+/* Likewise of a call of `plan` of this shape and a launch: the buffers and the values of its epilogue are the
+ * question's; extended NULL: there is none. */
+typedef struct tg_program_extended {
+  struct tg_program_extended *next;
+  tg_fusion question;
+  const void *plan;
+  int64_t shape[TG_PROGRAM_SHAPE];
+  const tg_program_ends *ends;
+  void *extended;
+} tg_program_extended;
+
 struct tg_program {
   tg_context *context;
   tg_device *device;
@@ -98,6 +147,7 @@ struct tg_program {
   tg_program_memory *memory;
   tg_program_step *first, **last;
   tg_program_fused *fused;
+  tg_program_extended *extended;
   uint32_t fused_n;            /* steps that are part of another */
   tg_program_access *fixed;    /* memory of the caller's that steps use */
   uint32_t memory_n, memory_cap, arguments_n, steps_n, groups_n, fixed_n;
@@ -123,4 +173,10 @@ tg_status tg_program_plan(tg_program *);
 tg_status tg_program_settle(tg_program *);
 /* program_fuse.c: makes one step of two where that pays, and plans again. */
 tg_status tg_program_fuse(tg_program *);
+/* By buffer of the reader: 1 + which of n addresses it has; 0: none. The memory between both does not count. */
+void tg_program_find_same(const tg_program_step *reader, uint32_t between, const uintptr_t *at, uint32_t n,
+                          uint8_t same[TG_MAX_BUFFERS]);
+bool tg_program_same_question(const tg_fusion *a, const tg_fusion *b);
+/* program_epilogue.c: both as one step, the first of which is an operation; NULL: they stay apart. */
+tg_program_step *tg_program_extend(tg_program *, tg_program_step *const pair[2], uint32_t between);
 #endif

@@ -271,7 +271,7 @@ static void note_buffer(fusing *w, uint8_t of, uint32_t buffer) {
 }
 
 /* The program, with the buffers in order of their definitions. */
-static const char *write_fused(fusing *w) {
+static const tg_uop *fused_program(fusing *w) {
   tg_job *j = w->job;
   const tg_fuse_side *base = &w->side[w->base];
   const tg_uop *joined = tg_map(j, base->plain, join, NULL, w);
@@ -289,7 +289,11 @@ static const char *write_fused(fusing *w) {
     while (strcmp(base->kernel->info.buffers[k].name, tg_buffer_info(j, u)->name)) k++;
     note_buffer(w, (uint8_t)w->base, k);
   }
-  const tg_uop *sink = tg_simplify(j, w->context->rules, tg_versioned(j, tg_sink(j, list.n, list.data)));
+  return tg_simplify(j, w->context->rules, tg_versioned(j, tg_sink(j, list.n, list.data)));
+}
+
+static const char *write_fused(fusing *w, const tg_uop *sink) {
+  tg_job *j = w->job;
   j->requires.n = 0;           /* they were about parameters, and are met */
   j->name = tg_format(&j->env, "%.60s_%.60s", w->f->kernel[TG_WRITER]->info.name, w->f->kernel[TG_READER]->info.name);
   tg_str text = tg_str_new(&j->env);
@@ -353,8 +357,10 @@ static bool seconds_of(fusing *w, const tg_kernel_source *s, double *out) {
 }
 
 static bool pays(fusing *w) {
-  const tg_fusion *f = w->f;
+  tg_fusion *f = w->f;
   double apart[2], fused;
+  /* whether the operation gains is for it to say */
+  if (f->asks == TG_FUSE_EPILOGUE) return seconds_of(w, &w->side[TG_READER].source, &f->seconds);
   tg_compile_options o = tg_fusion_options(f);
   tg_kernel_source s = {.file = "fused", .text = f->text, .options = &o};
   if (f->words) {   /* apart, too, the base runs with its own words, not with the best for these sizes */
@@ -371,11 +377,18 @@ static void read_both(void *arg) {
   fusing *w = arg;
   tg_job *j = w->job;
   read_side(&w->side[0]), read_side(&w->side[1]);
-  if (!choose_base(w) || !set_words(w)) return;
+  w->f->maps = w->side[0].map && w->side[1].map;
+  if ((w->f->asks != TG_FUSE_ANY && !w->f->maps) || !choose_base(w)) return;
+  w->f->adds = w->f->maps && tg_fuse_adds_to(&w->side[TG_WRITER], 0);
+  if (w->f->asks != TG_FUSE_EPILOGUE && !set_words(w)) return;
   w->job = w->side[w->base].job;
-  const char *text = write_fused(w);
+  const tg_uop *sink = fused_program(w);
+  const tg_lowering l = {.target = &w->context->target};
+  if (w->f->asks == TG_FUSE_EPILOGUE) tg_fuse_express(w->job, &l, sink, w->f);
+  else w->f->text = write_fused(w, sink);
   w->job = j;
-  w->f->text = tg_strdup(&j->env, text);
+  w->f->text = w->f->text ? tg_strdup(&j->env, w->f->text) : NULL;
+  w->f->in_blocks = w->f->in_blocks ? tg_strdup(&j->env, w->f->in_blocks) : NULL;
 }
 
 static void in_second(void *arg) {
@@ -391,7 +404,7 @@ static void in_first(void *arg) {
 bool tg_compiler_fuse(tg_job *j, tg_context *c, tg_fusion *f) {
   fusing w = {.job = j, .context = c, .f = f};
   tg_job *jobs = tg_new(&j->env, tg_job, 2);
-  f->text = NULL, f->buffers_n = 0;
+  f->text = f->in_blocks = NULL, f->buffers_n = 0, f->maps = false;
   for (int i = 0; i < 2; i++) {
     tg_fuse_side *s = &w.side[i];
     *s = (tg_fuse_side){.job = &jobs[i],

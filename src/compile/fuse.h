@@ -25,6 +25,11 @@ typedef struct tg_fuse_side {
 
 /* Looks at s->plain: is it a map? */
 void tg_fuse_see(tg_fuse_side *s);
+/* fuse_epilogue.c: is what the map stores a sum of an element of this buffer and something? */
+bool tg_fuse_adds_to(const tg_fuse_side *map, uint32_t buffer);
+/* fuse_epilogue.c: the program of a fused map as an answer to TG_FUSE_EPILOGUE: text, buffers, values. text NULL: it is
+ * none that can stand behind a sum. */
+void tg_fuse_express(tg_job *j, const tg_lowering *l, const tg_uop *sink, tg_fusion *f);
 /* May pass fma find other products to fuse in a map than it finds after this one's own schedule? See fuse.c. */
 bool tg_fuse_unsure(const tg_fuse_side *map);
 /* Is there a sum of two products? Which of them is fused depends on the order of operands. */

@@ -16,6 +16,9 @@ void tg_compiler_price(tg_job *j, tg_context *c, const tg_kernel_source *s, cons
                        double *seconds) {
   const tg_uop *linear = tg_run_passes(j, c, s, NULL, NULL, NULL);
   const tg_target *t = tg_target_asked(c, s->options);
+  if (launches->words) *launches->words = 0;
+  for (uint32_t i = 0; launches->words && i < j->opts.n; i++)
+    *launches->words = tg_hash(j->opts.data[i].text, strlen(j->opts.data[i].text), *launches->words);
   for (uint32_t i = 0; i < launches->n; i++)
     seconds[i] = tg_cost_of(j, t, linear, launches->params[i], (int)launches->threads).seconds;
 }
