@@ -77,13 +77,20 @@ static const tg_uop *slope_of(tg_job *j, const tg_uop *u, const tg_uop *a) {
   }
 }
 
+/* b a^(b - 1), where a to the power 0 is a constant. */
+static const tg_uop *power_slope(tg_job *j, const tg_uop *a, const tg_uop *b) {
+  const tg_uop *zero = number(j, b, 0), *one = number(j, b, 1);
+  bool known = b->op == TG_OP_CONST;
+  if (is_zero(b)) return zero;
+  const tg_uop *less = known ? number(j, b, tg_const_value(b) - 1) : tg_op2(j, TG_OP_SUB, b, one);
+  const tg_uop *slope = product(j, b, is_number(less, 1) ? a : tg_op2(j, TG_OP_POW, a, less));
+  return known ? slope : choice(j, tg_op2(j, TG_OP_EQ, b, zero), zero, slope);
+}
+
 /* a^b: b a^(b - 1) da + log(a) a^b db, where 0 to the power 0 is a constant, as is 0 to any power above. */
 static const tg_uop *power(tg_job *j, const tg_uop *u, const tg_uop *da, const tg_uop *db) {
   const tg_uop *a = u->src[0], *b = u->src[1], *zero = number(j, u, 0), *by_a = zero, *by_b = zero;
-  if (!is_zero(da)) {
-    const tg_uop *less = tg_op2(j, TG_OP_POW, a, tg_op2(j, TG_OP_SUB, b, number(j, b, 1)));
-    by_a = choice(j, tg_op2(j, TG_OP_EQ, b, zero), zero, product(j, b, less));
-  }
+  if (!is_zero(da)) by_a = power_slope(j, a, b);
   if (!is_zero(db)) {
     const tg_uop *none = tg_and(j, tg_op2(j, TG_OP_EQ, a, zero), tg_op2(j, TG_OP_LE, zero, b));
     by_b = choice(j, none, zero, tg_op2(j, TG_OP_MUL, u, tg_op1(j, TG_OP_LOG, a)));
@@ -132,7 +139,9 @@ static const tg_uop *rule(tg_job *j, const tg_uop *u, const tg_uop *const *d, vo
   case TG_OP_MAX: case TG_OP_MIN: return is_zero(d[0]) && is_zero(d[1]) ? d[0] : extreme(j, u, d[0], d[1]);
   case TG_OP_WHERE: return choice(j, a, d[1], d[2]);
   case TG_OP_POW: return power(j, u, d[0], d[1]);
-  case TG_OP_CAST: return !tg_is_float(a->type) || is_zero(d[0]) ? number(j, u, 0) : tg_cast(j, u->type, d[0]);
+  case TG_OP_CAST:   /* of a number: a number, as in a text, in which no conversion of one stands */
+    if (!tg_is_float(a->type) || is_zero(d[0])) return number(j, u, 0);
+    return d[0]->op == TG_OP_CONST ? number(j, u, tg_const_value(d[0])) : tg_cast(j, u->type, d[0]);
   case TG_OP_LOAD:   /* what a gate leaves out has its alternative instead */
     return u->arg & TG_GATED ? choice(j, u->src[u->n - 2], number(j, u, 0), d[u->n - 1]) : number(j, u, 0);
   case TG_OP_REDUCE: return sum_over(j, u, d[0]);
