@@ -24,7 +24,10 @@ static const tg_uop *product(tg_job *j, const tg_uop *a, const tg_uop *b) {
   return is_zero(b) || is_number(a, 1) ? b : tg_op2(j, TG_OP_MUL, a, b);
 }
 static const tg_uop *scaled(tg_job *j, double v, const tg_uop *a) { return product(j, number(j, a, v), a); }
-static const tg_uop *negative(tg_job *j, const tg_uop *a) { return is_zero(a) ? a : tg_op1(j, TG_OP_NEG, a); }
+static const tg_uop *negative(tg_job *j, const tg_uop *a) {
+  if (is_zero(a)) return a;
+  return a->op == TG_OP_CONST ? number(j, a, -tg_const_value(a)) : tg_op1(j, TG_OP_NEG, a);
+}
 static const tg_uop *square(tg_job *j, const tg_uop *a) { return tg_op2(j, TG_OP_MUL, a, a); }
 static const tg_uop *choice(tg_job *j, const tg_uop *c, const tg_uop *a, const tg_uop *b) {
   return is_zero(a) && is_zero(b) ? a : tg_op3(j, TG_OP_WHERE, c, a, b);

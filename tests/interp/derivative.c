@@ -82,10 +82,10 @@ static void forms(void) {
   static const char *const rows[][2] = {
     {"derivative(x * y, x)", "y"},                 {"derivative(x + y, x)", "1.0f"},           {"derivative(y, x)", "0.0f"},
     {"derivative(sin(x * y), x * y)", "cos(x * y)"}, {"derivative(x * f32(n), x)", "f32(n)"}, {"derivative(where(n < 3, x, y), x)", "where(n < 3, 1.0f, 0.0f)"},
-    {"derivative(y - x, x)", "-1.0f * 1.0f"},      {"derivative(f32(f16(x)) * y, x)", "y"},
+    {"derivative(y - x, x)", "-1.0f"},      {"derivative(f32(f16(x)) * y, x)", "y"},
     {"derivative(pow(x, 3.0f), x)", "3.0f * pow(x, 2.0f)"}, {"derivative(pow(x, 2.0f), x)", "2.0f * x"}, {"derivative(pow(x, 0.0f), x)", "0.0f"},
   };
-  for (size_t k = 0; k + 1 < TG_COUNT(rows); k++)
+  for (size_t k = 0; k < TG_COUNT(rows); k++)
     CHECK(parse(rows[k][0], TG_F32) == parse(rows[k][1], TG_F32), "%s is not %s", rows[k][0], rows[k][1]);
 }
 
