@@ -17,8 +17,9 @@ static const char usage[] =
     "with the lines that\n"
     "the pass changed and the rules that fired in it; the schedule as nested tiles; where the time goes by the cost "
     "model, line by line,\n"
-    "beside the time measured; how each access moves through memory; and the machine code. FILE may be a C file: tg "
-    "show --help\n"
+    "beside the time measured; how each access moves through memory; and the machine code, by lines of the kernel. FILE "
+    "may be a C file:\n"
+    "tg show --help\n"
     "\n"
     "  -o FILE    the page\n"
     "  --seconds  how long it is measured, 0.2 if not given; below 0: not at all. It is not measured for another "
@@ -42,6 +43,11 @@ static void take_stage(void *user, const char *name, const char *text) {
   else free(s->name), free(s->text), free(s->rules);
 }
 
+static void take_located(void *user, const char *name, const char *text) {
+  trace *t = user;
+  if (!strcmp(name, "asm")) free(t->located), t->located = strdup(text);
+}
+
 static void complain(void *user, const char *message) {
   (void)user;
   fprintf(stderr, "tg: %s\n", message);
@@ -49,7 +55,7 @@ static void complain(void *user, const char *message) {
 
 static void drop(trace *t) {
   for (int i = 0; i < t->n; i++) free(t->stage[i].name), free(t->stage[i].text), free(t->stage[i].rules);
-  free(t->cost);
+  free(t->cost), free(t->located);
 }
 
 const trace_stage *trace_find(const trace *t, const char *stage) {
@@ -104,7 +110,17 @@ static int write_page(const trace *t) {
   return result;
 }
 
-static int look(tg_context *c, tool_program *p, trace *t) {
+/* The assembly once more, with line tables: these are not in what runs. */
+static void locate(const tg_context_options *as, tool_program *p, trace *t) {
+  tg_context_options o = *as;
+  tg_context *c = NULL;
+  o.flags |= TG_CONTEXT_DEBUG, o.log = NULL;
+  if (!tg_context_create(&o, &c)) tg_show_text(c, t->args->file, p->text, &p->options, "asm", take_located, t);
+  tg_context_free(c);
+  t->text = tool_is_c_file(t->args->file) ? NULL : p->text;
+}
+
+static int look(tg_context *c, const tg_context_options *as, tool_program *p, trace *t) {
   const tool_args *a = t->args;
   t->target = tg_target_asked(c, &p->options);
   p->options.flags |= TG_COMPILE_SHOW_RULES;
@@ -114,6 +130,7 @@ static int look(tg_context *c, tool_program *p, trace *t) {
     return st == TG_INTERNAL ? TOOL_BROKEN : TOOL_WRONG;
   }
   p->options.flags &= ~(unsigned)TG_COMPILE_SHOW_RULES;
+  locate(as, p, t);
   /* the model is of CPUs: for another target the page has no cost, and says so */
   if (!tg_target_is_device(t->target))
     t->cost = tool_cost_report(c, &(tool_cost){.file = a->file, .program = p, .threads = tool_threads(a)}, &t->model);
@@ -138,7 +155,7 @@ int cmd_trace(int argc, char **argv) {
   if (tg_context_create(&co, &c)) {
     fprintf(stderr, "tg: %s\n", c ? tg_error_message(c) : "out of memory");
     result = TOOL_USAGE;
-  } else result = look(c, &p, &t);
+  } else result = look(c, &co, &p, &t);
   drop(&t);
   tg_context_free(c);
   tool_unload(&p);

@@ -14,6 +14,8 @@ typedef struct { char *name, *text, *rules; } trace_stage;
 typedef struct {
   trace_stage stage[TRACE_STAGES];
   int n;
+  const char *text;            /* the kernel, if positions are lines of it; NULL: they are of another file */
+  char *located;               /* assembly with the lines that instructions come from; NULL: the target has none */
   char *cost;                  /* the report of the cost model; NULL: it has none for this target */
   const tool_args *args;
   const tg_target *target;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * tg trace: the frame of the page, its style and its script, and the machine code. */
+ * tg trace: the frame of the page, its style and its script. */
 #include <string.h>
 #include "trace.h"
 
@@ -26,9 +26,12 @@ static const char style[] =
     ".k-upcast,.k-unroll{border-color:#c98a1a}.k-reduce{border-color:#c0455a}\n"
     "table{border-collapse:collapse;font-size:.85rem}td,th{vertical-align:top;padding:.15rem .6rem;text-align:left;"
     "border-bottom:1px solid var(--line)}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}\n"
-    "summary{cursor:pointer}.note{font-size:.85rem}\n";
+    "summary{cursor:pointer}.note{font-size:.85rem}\n"
+    ".beside{display:flex;gap:.6rem;align-items:flex-start}.beside pre{flex:1 1 50%;box-sizing:border-box;"
+    "max-height:70vh;min-width:0}.beside i{font-style:normal;opacity:.6}.src{cursor:pointer}.on{background:var(--new)}\n";
 
-/* Without it the page reads as well: the buttons only move the row. */
+/* Without it the page reads as well: the buttons only move the row, and a line that is chosen in the kernel only marks
+ * its instructions. */
 static const char script[] =
     "(function(){var r=document.getElementById('row'),s=r.querySelectorAll('.stage');\n"
     "function go(d){var w=s.length>1?s[1].offsetLeft-s[0].offsetLeft:r.clientWidth;"
@@ -36,7 +39,13 @@ static const char script[] =
     "document.getElementById('back').onclick=function(){go(-1)};"
     "document.getElementById('on').onclick=function(){go(1)};\n"
     "r.onkeydown=function(e){if(e.target===r&&(e.key==='ArrowLeft'||e.key==='ArrowRight')){e.preventDefault();"
-    "go(e.key==='ArrowLeft'?-1:1)}}})();\n";
+    "go(e.key==='ArrowLeft'?-1:1)}}})();\n"
+    "(function(){var all=document.querySelectorAll('#code [data-l]');\n"
+    "function mark(l){var first=null;all.forEach(function(x){var on=x.dataset.l===l;x.classList.toggle('on',on);"
+    "if(on&&!first&&!x.classList.contains('src'))first=x});"
+    "if(first)first.parentNode.scrollTop=first.offsetTop-first.parentNode.offsetTop}\n"
+    "document.querySelectorAll('#code .src').forEach(function(s){s.onclick=function(){mark(s.dataset.l)};"
+    "s.onkeydown=function(e){if(e.key==='Enter')mark(s.dataset.l)}})})();\n";
 
 void trace_text(FILE *to, const char *text, size_t n) {
   for (size_t i = 0; i < n && text[i]; i++) {
@@ -81,29 +90,6 @@ void trace_head(FILE *to, const trace *t) {
         "<a href=\"#accesses\">Accesses</a> <a href=\"#code\">Machine code</a>", to);
   if (a->journal) fputs(" <a href=\"#search\">Search</a>", to);
   fputs("</nav>\n", to);
-}
-
-/* The objects that LLVM makes have no lines of the kernel in them: labels are what a reader has to go by. */
-void trace_code(FILE *to, const trace *t) {
-  const trace_stage *s = trace_find(t, "asm");
-  fputs("<section id=\"code\"><h2>Machine code</h2>\n", to);
-  if (!s) fputs("<p>This target has none as text.</p>\n", to);
-  else {
-    size_t n = strlen(s->text), shown = n < TRACE_SHOWN ? n : TRACE_SHOWN;
-    fputs("<p class=\"note\">As text: code made by LLVM carries no lines of the kernel. Labels are marked.</p>\n"
-          "<pre class=\"wide\" tabindex=\"0\">", to);
-    for (const char *p = s->text; p < s->text + shown;) {
-      size_t k = strcspn(p, "\n");
-      bool label = k && *p != '\t' && *p != ' ' && p[k - 1] == ':';
-      fputs(label ? "<b>" : "", to);
-      trace_text(to, p, k);
-      fputs(label ? "</b>" : "\n", to);
-      p += k + (p[k] == '\n');
-    }
-    fputs("</pre>\n", to);
-    if (shown < n) fprintf(to, "<p>%zu bytes more: tg show --stage asm</p>\n", n - shown);
-  }
-  fputs("</section>\n", to);
 }
 
 void trace_foot(FILE *to) { fprintf(to, "<script>\n%s</script>\n</body>\n</html>\n", script); }

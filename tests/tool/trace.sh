@@ -51,6 +51,7 @@ page() {   # name, arguments of tg trace
   awk -f "$t/parse.awk" "$t/$name.html" > "$t/out" && ok || wrong "$name: $(cat "$t/out")"
   grep -q 'rewrites by' "$t/$name.html" && ok || wrong "$name: no rules"
   grep -q 'class="tile k-lane"' "$t/$name.html" && ok || wrong "$name: no tile of lanes"
+  grep -q '<span data-l="[0-9]*"><i> *[0-9][0-9]*</i>' "$t/$name.html" && ok || wrong "$name: no instruction has a line of the kernel"
   [ -n "$browser" ] || return
   timeout 60 "$browser" --headless --no-sandbox --disable-gpu --enable-logging=stderr --dump-dom "file://$t/$name.html" > "$t/dom" 2> "$t/log"
   grep -q 'id="stage-linear"' "$t/dom" && ! grep -q 'CONSOLE.*rror' "$t/log" && ok || wrong "$name in $browser: $(grep CONSOLE "$t/log"; tail -n 2 "$t/log")"
@@ -59,8 +60,14 @@ page() {   # name, arguments of tg trace
 page matmul examples/matmul.tg M=64 N=64 K=64
 grep -q 'Measured: <strong>[0-9.]* us' "$t/matmul.html" && ok || wrong "matmul is not measured"
 grep -q 'linear-gradient(90deg,var(--old) [1-9]' "$t/matmul.html" && ok || wrong "no loop has a part of the cost"
-for w in 'contiguous, 1 on' 'the same data again' 'strided, 256 on'; do grep -q "$w" "$t/matmul.html" && ok || wrong "no access is $w"; done
+# the same loops on every machine
+printf 'kernel still(M = 32, N = 8) {\n  in(A, f32, [N, M]);\n  in(b, f32, [N]);\n  out(C, f32, [M, N]);\n  range(i, M) range(j, N) C[i,j] = A[j,i] + b[j];\n  opt(order i j);\n}\n' > "$t/still.tg"
+"$b/tg" trace "$t/still.tg" --seconds -1 -o "$t/still.html" > "$t/out" 2>&1 && ok || wrong "$(cat "$t/out")"
+for w in 'contiguous, 1 on' 'the same data again' 'strided, 32 on' 'strided, 8 on'; do grep -q "$w" "$t/still.html" && ok || wrong "no access is $w"; done
 grep -q "times the model's" "$t/matmul.html" && ok || wrong "the model's time does not stand beside the time measured"
+# the product's instructions come from the line that has it
+line=$(grep -n 'sum(' examples/matmul.tg | head -n 1 | cut -d: -f1)
+grep -q "class=\"src\" tabindex=\"0\" data-l=\"$line\"" "$t/matmul.html" && grep -A 40 "<span data-l=\"$line\"><i> *$line</i>" "$t/matmul.html" | grep -q 'mul\|fma\|fmla' && ok || wrong "no product at line $line"
 page attention tests/corpus/attention_flash.tg
 grep -q 'Not measured' "$t/attention.html" && ok || wrong "attention: measured with sizes that are open"
 
