@@ -46,8 +46,29 @@ try:
 except tg.Error as error:
     print(error)
 
+def refused(what, call, *words):
+    global wrong
+    try:
+        call()
+        print(f"{what} is accepted")
+    except tg.Error as error:
+        if all(w in str(error) for w in words):
+            return
+        print(f"{what}: {error}")
+    wrong += 1
+
+
 one = c.kernel("kernel one() { in(x, f32, [1]); out(y, f32, [1]); y[0] = x[0]; }")
 u, w = np.ones(1, np.float32), np.zeros(1, np.float32)
+fixed = np.full(1, 3, np.float32)
+fixed.flags.writeable = False
+one(fixed, w)
+wrong += int(w[0] != 3)
+refused("a read-only result", lambda: one(u, fixed), "y is read-only")
+refused("another type", lambda: one(u.astype(np.float64), w), "x is of float64, not of float32")
+refused("one array", lambda: one(u), "takes the buffers ['x', 'y']")
+refused("a parameter too many", lambda: one(u, w, N=1), "the parameters []")
+refused("every other element", lambda: softmax(x[:, ::2], y, R=50, D=500), "x is not contiguous")
 start = time.perf_counter()
 for _ in range(20000):
     one(u, w, threads=1)
