@@ -161,6 +161,7 @@ TG_KERNEL(attention_backward, ) {
   tg_knob(EV, 4, 1, 2, 3, 6);   /* vectors of a head that dV and dK are summed for at a time, for each of KT keys */
   tg_let(BQ, tg_c(NV) * tg_c(VL));
   tg_attention_declare(tg_b_, p);
+  tg_attention_copy_rows(tg_b_, p);
   tg_define_reg(q, f32, [G, D, BQ]);
   tg_define_reg(u, f32, [G, E, BQ]);
   tg_define_reg(q_row, f32, [G, BQ, D]);

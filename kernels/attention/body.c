@@ -21,6 +21,12 @@ static bool steps(const tg_attention_problem *p, uint32_t t, uint8_t per) {
   return !p->grid && has && tg_attention_mask(p, t).per & per;
 }
 
+/* Has the mask or the argument a value for each query and no more? A kernel of a CPU copies these of its rows once,
+ * since their step is known only when a call comes: as lanes they would be gathered for each key. */
+static bool of_rows(const tg_attention_problem *p, uint32_t t) {
+  return steps(p, t, TG_PER_QUERY) && !steps(p, t, TG_PER_KEY);
+}
+
 uint32_t tg_attention_bind(const tg_attention_problem *p, const tg_kernel_def *sketch, tg_binding *b) {
   /* a grid's steps have 31 bits, so that its addresses take few registers */
   const int64_t size = (int64_t)1 << 31, step = p->grid ? size - 1 : (int64_t)1 << 40;
@@ -61,11 +67,23 @@ const char *tg_attention_f32(tg_builder *tg_b_, tg_type t, const char *element) 
 static const char *element_of(tg_builder *tg_b_, const tg_attention_problem *p, uint32_t t, const char *key) {
   uint8_t per = tg_attention_mask(p, t).per;
   const char *at = "";
+  if (of_rows(p, t)) return text("%s_rows[g, i]", operands[t]);
   if (p->grid && per & TG_PER_BATCH) at = "batch, ";
   if (p->grid && per & TG_PER_HEAD) at = text("%shead, ", at);
   if (per & TG_PER_QUERY) at = text("%smin(g*BQ + i, M - 1), ", at);
   if (per & TG_PER_KEY) at = text("%smin(%s, N - 1), ", at, key);
   return *at ? text("%s[%.*s]", operands[t], (int)strlen(at) - 2, at) : text("%s[0]", operands[t]);
+}
+
+void tg_attention_copy_rows(tg_builder *tg_b_, const tg_attention_problem *p) {
+  for (uint32_t t = ATTENTION_MASK; t <= ATTENTION_MASK + p->arguments_n; t++) {
+    const char *name = operands[t];
+    if (!of_rows(p, t)) continue;
+    tg_kit_declare(tg_b_, "define_reg", "%s_rows, %s, [G, BQ]", name, tg_type_name[tg_attention_mask(p, t).type]);
+    TG_KIT_RANGE(g, text("%s_g, ceildiv(M, BQ)", name)) TG_KIT_RANGE(i, text("%s_i, BQ", name))
+      say("%s_rows[%s_g, %s_i] = %s[min(%s_g*BQ + %s_i, M - 1)]", name, name, name, name, name, name);
+    tg_kit_word(tg_b_, "place %s_rows memory", name);
+  }
 }
 
 /* The call of a modification: name(first, b, h, q, k, arguments). */

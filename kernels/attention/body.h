@@ -21,6 +21,9 @@ void tg_attention_declare_tensor(tg_builder *b, const tg_attention_problem *p, c
 void tg_attention_declare(tg_builder *b, const tg_attention_problem *p);
 /* Those of them that masks need. */
 void tg_attention_declare_masks(tg_builder *b, const tg_attention_problem *p);
+/* On a CPU, behind these and where the sizes G and BQ are known: copies the elements that a row has of masks and
+ * arguments, for whatever reads them below. */
+void tg_attention_copy_rows(tg_builder *b, const tg_attention_problem *p);
 /* The score to the base 2 of a row and a key, from the sum of products. */
 const char *tg_attention_score(tg_builder *b, const tg_attention_problem *p, const char *sum, const char *key);
 /* Of rotary embedding: the element that x is turned with, and the value of x from its own and that one's. */
@@ -57,12 +60,12 @@ void tg_attention_device_divide(tg_builder *b, const tg_attention_problem *p);
 /* ---- of the bodies for CPUs (template.c) ---- */
 
 /* K or V, and the copy of a block of it as f32, or NULL if it is read in place. lanes: elements of a head are. page:
- * tokens of a page. bits: of integers, whose `group` of elements have a scale; half: of 4 bits half the elements of a
+ * tokens of a page; windowed: runs begin at any of them. bits: of integers, whose `group` of elements have a scale; half: of 4 bits half the elements of a
  * head. Their order in the bodies is that of low halves of bytes, then high halves (tg_attention_nth). */
 typedef struct tg_attention_source {
   const char *name, *copy;
   tg_type type;
-  bool lanes;
+  bool lanes, windowed;
   int64_t page, group, half;
   uint8_t bits;
   tg_type scale;

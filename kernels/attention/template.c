@@ -18,6 +18,7 @@ source tg_attention_source_of(const tg_attention_problem *p, char name, bool lan
                   .type = k ? p->k : p->v,
                   .lanes = lanes,
                   .page = p->page,
+                  .windowed = p->window,
                   .group = k ? p->k_group : p->v_group,
                   .half = (k ? p->head : p->value_head) / 2,
                   .bits = p->kv_bits,
@@ -33,6 +34,12 @@ void tg_attention_copy_words(tg_builder *tg_b_, const tg_attention_problem *p) {
   }
 }
 
+/* Does a page hold whole tiles? Then the place of a key is found once for its tile. Runs begin at whole blocks of keys,
+ * but behind those that a window leaves out. */
+static bool holds_tiles(tg_builder *tg_b_, const source *s) {
+  return s->page && s->lanes && !s->windowed && s->page % tg_c(KT) == 0;
+}
+
 /* The subscripts of a key in memory. */
 static const char *place_of(tg_builder *tg_b_, const source *s, const char *key) {
   long long page = s->page;
@@ -44,9 +51,8 @@ const char *tg_attention_nth(tg_builder *tg_b_, const tg_attention_problem *p, c
   return p->kv_bits == 4 ? text("2*(%s %% (%s/2)) + %s/(%s/2)", x, width, x, width) : x;
 }
 
-/* Element x of a key as f32. */
-static const char *value_of(tg_builder *tg_b_, const source *s, const char *key, const char *x) {
-  const char *at = place_of(tg_b_, s, key);
+/* Element x of the key at subscripts `at` as f32. */
+static const char *value_of(tg_builder *tg_b_, const source *s, const char *at, const char *x) {
   long long half = s->half, group = s->group;
   if (!s->bits) return tg_attention_f32(tg_b_, s->type, text("%s[%s, %s]", s->name, at, x));
   const char *nth = s->bits == 4 ? text("%s/%lld %% %lld", x, group / 2, 2 * half / group) : text("%s/%lld", x, group),
@@ -57,25 +63,36 @@ static const char *value_of(tg_builder *tg_b_, const source *s, const char *key,
   return text("(%s * f32(%s))", tg_attention_f32(tg_b_, s->scale, scale), whole);
 }
 
-static const char *turned_value_of(tg_builder *tg_b_, const source *s, const char *key, const char *x) {
-  const char *own = value_of(tg_b_, s, key, x);
+static const char *turned_value_of(tg_builder *tg_b_, const source *s, const char *key, const char *at, const char *x) {
+  const char *own = value_of(tg_b_, s, at, x);
   if (!s->turned) return own;
-  const char *other = value_of(tg_b_, s, key, tg_attention_partner(tg_b_, s->turned, x));
+  const char *other = value_of(tg_b_, s, at, tg_attention_partner(tg_b_, s->turned, x));
   return tg_attention_turned(tg_b_, s->turned, x, own, other, text("min(turn_k + %s, positions - 1)", key));
 }
 
 const char *tg_attention_read_key(tg_builder *tg_b_, const source *s, const char *at, const char *x, bool cut) {
   if (s->copy) return text("%s[%s, %s]", s->copy, at, x);
   const char *key = text(cut ? "min(kb*BK + %s, N - 1)" : "kb*BK + %s", at);
-  return turned_value_of(tg_b_, s, key, x);
+  return turned_value_of(tg_b_, s, key, place_of(tg_b_, s, key), x);
+}
+
+/* The element x of key `nth` of tile `tile` of block kb as f32. */
+static const char *read_key_of_tile(tg_builder *tg_b_, const source *s, const char *tile, const char *nth,
+                                    const char *x) {
+  const char *at = text("%s*KT + %s", tile, nth), *begin = text("(kb*BK + %s*KT + page_at)", tile);
+  long long page = s->page;
+  if (!holds_tiles(tg_b_, s)) return read_key(tg_b_, s, at, x, false);
+  return turned_value_of(tg_b_, s, text("kb*BK + %s", at),
+                         text("page_table[min(%s/%lld, table_n - 1)], %s %% %lld/KT*KT + %s", begin, page, begin, page,
+                              nth), x);
 }
 
 void tg_attention_copy_block(tg_builder *tg_b_, const source *s, const char *x, const char *width) {
   if (!s->copy) return;
+  const char *key = text("min(kb*BK + %s_key, N - 1)", s->copy);
   tg_kit_declare(tg_b_, "define_local", "%s, f32, [BK, %s]", s->copy, width);
   TG_KIT_RANGE(key, text("%s_key, BK", s->copy)) TG_KIT_RANGE(x, text("%s, %s", x, width))
-    say("%s[%s_key, %s] = %s", s->copy, s->copy, x,
-        turned_value_of(tg_b_, s, text("min(kb*BK + %s_key, N - 1)", s->copy), x));
+    say("%s[%s_key, %s] = %s", s->copy, s->copy, x, turned_value_of(tg_b_, s, key, place_of(tg_b_, s, key), x));
 }
 
 /* Each bound is a quotient of its own, so that the proof of the accesses finds what it needs in the extents. */
@@ -124,7 +141,8 @@ static void scores_of(tg_builder *tg_b_, const tg_attention_problem *p, const so
       element = text("(%sc*DL + %sl)", x, x);
       TG_KIT_RANGE(y, text("%sk, KT", x)) TG_KIT_RANGE(r, text("%si, BQ", x)) TG_KIT_RANGE(z, text("%sl, DL", x))
         say("lanes[%sk,%si,%sl] = sum(%sc : D/DL, q[g,%s,%si] * %s)", x, x, x, x, element, x,
-            read_key(tg_b_, k, text("%s*KT + %sk", tile, x), element, c->cut));
+            c->cut ? read_key(tg_b_, k, text("%s*KT + %sk", tile, x), element, true)
+                   : read_key_of_tile(tg_b_, k, tile, text("%sk", x), element));
       sum = text("sum(%ss : DL, lanes[%sb,i,%ss])", x, x, x);
     }
     const char *value = tg_attention_score(tg_b_, p, sum, key);
@@ -189,12 +207,17 @@ static void weights(tg_builder *tg_b_, const tg_attention_problem *p, const tile
   if (p->dropout) tg_range(dg, BK/8) tg_range(i, BQ) tg_attention_drop(tg_b_, p, "s", "i");
 }
 
-/* The sum of weights * V over a section. A key that a row does not see has the weight 0, and its V is left out,
- * whatever it holds. */
-static const char *sum_of(tg_builder *tg_b_, const source *v, const section *c, const char *d) {
-  const char *i = v->lanes ? "di" : "i", *k = *c->x == 'j' ? "k" : text("k%s", c->x),
-             *at = strcmp(c->first, "0") ? text("%s*KT + %s", c->first, k) : k, *x = read_key(tg_b_, v, at, d, c->cut);
-  if (c->cut) x = text("pick(s[%s, %s] != 0, %s, 0)", at, i, x);
+/* The sum of weights * V over a section. A key that a row does not see has the weight 0, and its V is left out, whatever
+ * it holds; finite: it holds nothing that the weight does not leave out. */
+static const char *sum_of(tg_builder *tg_b_, const source *v, const section *c, const char *d, bool finite) {
+  const char *i = v->lanes ? "di" : "i", *k = *c->x == 'j' ? "k" : text("k%s", c->x);
+  if (!c->cut && holds_tiles(tg_b_, v)) {
+    const char *tile = strcmp(c->first, "0") ? text("(%s + %st)", c->first, k) : text("%st", k), *nth = text("%sq", k);
+    return text("sum(%st : %s, %s : KT, s[%s*KT + %s, %s] * %s)", k, c->extent, nth, tile, nth, i,
+                read_key_of_tile(tg_b_, v, tile, nth, d));
+  }
+  const char *at = strcmp(c->first, "0") ? text("%s*KT + %s", c->first, k) : k, *x = read_key(tg_b_, v, at, d, c->cut);
+  if (c->cut && !finite) x = text("pick(s[%s, %s] != 0, %s, 0)", at, i, x);
   return text("sum(%s : (%s)*KT, s[%s, %s] * %s)", k, c->extent, at, i, x);
 }
 
@@ -205,7 +228,7 @@ static void sums_of_vectors(tg_builder *tg_b_, const source *v) {
     TG_KIT_RANGE(dx, "dx, E") TG_KIT_RANGE(xn, "xn, VL") {
       tg(let i = xw*VL + xn);
       const section seen = {"x", "full", "xw_end - full", true};
-      say("o[g,dx,i] = o[g,dx,i] + %s", sum_of(tg_b_, v, &seen, "dx"));
+      say("o[g,dx,i] = o[g,dx,i] + %s", sum_of(tg_b_, v, &seen, "dx", false));
     }
   }
 }
@@ -213,12 +236,23 @@ static void sums_of_vectors(tg_builder *tg_b_, const source *v) {
 /* o += weights * V */
 static void sums(tg_builder *tg_b_, const tg_attention_problem *p, const source *v, const tiles *t, bool full) {
   const char *all = "", *d = full ? "df" : "d", *i = v->lanes ? "di" : "i";
-  bool vectors = by_vectors(tg_b_, p, v);
-  for (const section *c = t->part; c < t->part + t->n; c++)
-    if (!c->cut || !vectors) all = text("%s%s%s", all, *all ? " + " : "", sum_of(tg_b_, v, c, d));
+  const section finite = {"p", "0", "finite", true}, others = {"x", "0", "tiles - finite", true};
+  bool vectors = by_vectors(tg_b_, p, v), listed = p->lists && !full;
+  if (listed) all = text("%s + %s", sum_of(tg_b_, v, &finite, d, true), sum_of(tg_b_, v, &others, d, false));
+  for (const section *c = t->part; c < t->part + t->n && !listed; c++)
+    if (!c->cut || !vectors) all = text("%s%s%s", all, *all ? " + " : "", sum_of(tg_b_, v, c, d, false));
   TG_KIT_RANGE(d, text("%s, E", d)) TG_KIT_RANGE(i, text("%s, BQ", i))
     say("o[g,%s,%s] = o[g,%s,%s] * by[%s] + %s", d, i, d, i, i, all);
   if (!full && vectors) sums_of_vectors(tg_b_, v);
+}
+
+/* finite: the tiles of a block in which V is left out nowhere, all or none. Where all of V is finite the weight 0 does
+ * that, and to look at each V once costs less than to look at its weight for each row. */
+static void find_finite(tg_builder *tg_b_, const source *v) {
+  const uint32_t infinite = 0x7f800000;
+  tg_define_reg(exponent, u32, [1]);
+  say("exponent[0] = max(vk : BK, vc : E, bitcast(u32, %s) & %u)", read_key(tg_b_, v, "vk", "vc", true), infinite);
+  say("let finite = where(exponent[0] == %u, 0, %lld)", infinite, (long long)(tg_c(BK) / tg_c(KT)));
 }
 
 static void finish(tg_builder *tg_b_, const tg_attention_problem *p) {
@@ -241,6 +275,7 @@ static void finish(tg_builder *tg_b_, const tg_attention_problem *p) {
 static void block(tg_builder *tg_b_, const tg_attention_problem *p, const source *k, const source *v, bool full) {
   copy_block(tg_b_, k, full ? "kf" : "ke", "D");
   copy_block(tg_b_, v, full ? "vf" : "ve", "E");
+  if (p->lists && !full) find_finite(tg_b_, v);
   tg_range(g, ceildiv(M, BQ)) {
     tg_define_reg(m1, f32, [BQ]);
     tg_define_reg(z, f32, [BQ]);
@@ -275,6 +310,7 @@ void tg_attention_blocks_of_keys(tg_builder *tg_b_, const tg_attention_problem *
 static void body(tg_builder *tg_b_, const tg_attention_problem *p, bool lanes) {
   const source k = tg_attention_source_of(p, 'K', lanes), v = tg_attention_source_of(p, 'V', lanes);
   tg_attention_declare(tg_b_, p);
+  tg_attention_copy_rows(tg_b_, p);
   tg_define_reg(q, f32, [G, D, BQ]);
   tg_define_reg(o, f32, [G, E, BQ]);
   tg_define_reg(m, f32, [G, BQ]);
@@ -333,6 +369,7 @@ TG_KERNEL(attention_prefill, ) {
   tg_attention_copy_words(tg_b_, p);
   bool full = !tg_attention_is_masked(p);
   if (full || p->lists) tg_kit_word(tg_b_, "upcast jb");
+  if (p->lists) tg_kit_word(tg_b_, "place exponent memory"), tg_kit_word(tg_b_, "lane vc VL");
   if (full && p->window) tg_kit_word(tg_b_, "upcast vb");
   tg_kit_word(tg_b_, "upcast xb");
   const source k = tg_attention_source_of(p, 'K', false);
@@ -411,22 +448,21 @@ const tg_kernel_def *const tg_attention_decode = &attention_decode;
 
 /* ---- which blocks are seen ---- */
 
-/* The pairs of a row and a key of each block that are seen, against all there are. */
+/* The pairs of a row and a key of each block that are seen, against all there are. Keys behind the last are the last
+ * again, which changes neither none nor all; they are no part of a block that is seen as a whole. */
 TG_KERNEL(attention_states, ) {
   const tg_attention_problem *p = tg_user;
   tg_kit_lanes(tg_b_, TG_I32);
   tg_let(BK, ATTENTION_BLOCK);
   tg_let(BQ, 1);
+  tg_let(G, p->rows.hi);
   tg_attention_declare_masks(tg_b_, p);
+  tg_attention_copy_rows(tg_b_, p);
   tg_out(states, u8, [ceildiv(N, BK)]);
   tg_range(kb, ceildiv(N, BK)) {
-    tg_define_reg(n, i32, []);
-    tg(n = 0);
-    tg_range(g, M) tg_range(j, BK) {
-      tg(let i = index(0));
-      say("n += i32(%s)", tg_attention_seen(tg_b_, p, "kb*BK + j", "i32(j) < i32(min(N - kb*BK, BK))"));
-    }
-    tg(states[kb] = where(n == 0, u8(0), where(index(n) == M*BK, u8(2), u8(1))));
+    tg(let i = index(0));
+    say("let n = sum(g : M, j : BK, i32(%s))", tg_attention_seen(tg_b_, p, "min(kb*BK + j, N - 1)", "true"));
+    tg(states[kb] = where(n == 0, u8(0), where(index(n) == M*BK & kb*BK + BK <= N, u8(2), u8(1))));
   }
   tg_kit_word(tg_b_, "split j VL as jb jl");
   tg_kit_word(tg_b_, "lane jl");
