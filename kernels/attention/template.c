@@ -332,9 +332,9 @@ static void body(tg_builder *tg_b_, const tg_attention_problem *p, bool lanes) {
       }
     }
     const char *at = tg_attention_nth(tg_b_, p, "e", "D"),
-               *q = tg_attention_f32(tg_b_, p->q, text("(Q[g*BQ + i, %s] else 0)", at));
+               *q = tg_attention_f32(tg_b_, p->q, text("Q[min(g*BQ + i, M - 1), %s]", at));
     if (p->rotary) {
-      const char *other = text("(Q[g*BQ + i, %s] else 0)", tg_attention_partner(tg_b_, p, "e"));
+      const char *other = text("Q[min(g*BQ + i, M - 1), %s]", tg_attention_partner(tg_b_, p, "e"));
       q = tg_attention_turned(tg_b_, p, "e", q, tg_attention_f32(tg_b_, p->q, other),
                               "min(turn_q + (g*BQ + i)*turn_step, positions - 1)");
     }
@@ -374,6 +374,11 @@ TG_KERNEL(attention_prefill, ) {
   tg_kit_word(tg_b_, "upcast xb");
   const source k = tg_attention_source_of(p, 'K', false);
   bool vectors = by_vectors(tg_b_, p, &k);
+  if (p->kv_bits != 4 && !p->rotary) {   /* blocks of Q are loaded along its rows, and transposed in registers */
+    tg_kit_tile_and_rest(list, sizeof list, (tg_kit_dim){p->head, p->head}, tg_c(VL));
+    tg_kit_word(tg_b_, "split e %s as ea eb", list);
+    tg_kit_word(tg_b_, "upcast eb");
+  }
   static const char *const rows[] = {"xl", "xm", "xn"};
   for (uint32_t i = 0; vectors && i < TG_COUNT(rows); i++) tg_kit_word(tg_b_, "lane %s", rows[i]);
   tg_kit_tile_and_rest(list, sizeof list, (tg_kit_dim){p->value_head, p->value_head}, tg_c(KT));
