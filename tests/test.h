@@ -5,7 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
-static int test_passed, test_failed;
+/* Weak: one of each in a program, however many of its files check something. */
+#ifdef __cplusplus
+extern "C" {
+#endif
+__attribute__((weak)) int test_passed, test_failed;
+#ifdef __cplusplus
+}
+#endif
 
 /* No test depends on what its user has tuned or measured: contexts that name no folder of choices have none. */
 #ifndef __cplusplus

@@ -61,7 +61,7 @@ static void compare(const run *r) {
   for (uint32_t b = 0; b < r->want.n; b++) {
     tg_difference d;
     char text[256];
-    tg_comparison c = {.type = r->want.type[b], .n = r->want.bytes[b] / (size_t)tg_type_bytes(r->want.type[b]), .got = r->got.data[b], .want = r->want.data[b], .exact = true};
+    tg_comparison c = {.type = r->want.type[b], .n = r->want.bytes[b] / (size_t)tg_type_bytes(r->want.type[b]), .got = r->got.data[b], .want = r->want.data[b], .exact = r->m.standin || !strstr(r->program->text, "// rounds"), .terms = 4096};
     bool same = tg_compare(&c, &d);
     if (!same) tg_difference_text(&d, c.n, text, sizeof text);
     CHECK(same, "%s: buffer %u: %s", r->program->path, b, text);
