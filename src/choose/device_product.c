@@ -29,8 +29,11 @@ static uint32_t vector_of(tg_job *j, const tg_device_operand *o, tg_type type) {
   const tg_uop *define = tg_define_of(o->load->src[0]);
   uint32_t most = TG_UNIT / (uint32_t)tg_type_bytes(type), rank = tg_access_rank(o->load);
   uint32_t last = o->along_terms ? o->term : o->own;
-  if (last != rank - 1 || define->arg >> 32 & TG_STRIDED) return 1;
-  while (most > 1 && !tg_divides(j, most, define->src[last])) most /= 2;
+  bool strided = define->arg >> 32 & TG_STRIDED;
+  if (strided ? !tg_is_const(define->src[rank + last], 1) : last != rank - 1) return 1;
+  for (uint32_t i = 0; i < rank; i++)
+    if (strided ? i != last : i == last)
+      while (most > 1 && !tg_divides(j, most, define->src[strided ? rank + i : i])) most /= 2;
   tg_linear t;   /* and where the tiles begin */
   tg_linear_of(j, o->load->src[1 + last], &t);
   while (most > 1 && t.constant % most) most /= 2;

@@ -3,8 +3,9 @@
  * each of a few cases (`specialize`). The tests are of extents of loops, which are computed once at the launch, and a
  * launch of no workgroups is left out.
  *
- *   rows of memory that are whole vectors, and whole blocks of terms (K % 32 == 0): copies of 16 bytes, and no
- *     condition on terms in the main loop
+ *   rows of memory that are whole vectors, of the output too, and whole blocks of terms (K % 32 == 0): copies and
+ *     stores of 16 bytes, and no condition on terms in the main loop
+ *   the same without the output: its rows begin anywhere
  *   classes of the number of rows (M <= 16, M <= 128, ..): tiles, and parts of the sum, for few rows
  *   everything else */
 #include "choose/device_product.h"
@@ -29,20 +30,36 @@ static void add_test(tg_str *tests, const tg_param *p, uint32_t n) {
   tg_str_printf(tests, "%s%s", tests->n ? " & " : "", text);
 }
 
-/* What must be known for copies of whole vectors. */
-static tg_str tests_of(const tg_device_product *c) {
+/* Rows of this buffer begin at multiples of 16 bytes: what must be known for that. along: the dimension of a row. */
+static void add_rows(const tg_device_product *c, tg_str *tests, const tg_uop *access, uint32_t along,
+                     const tg_param *terms) {
+  tg_job *j = c->n->j;
+  const tg_uop *define = tg_define_of(access->src[0]);
+  uint32_t unit = TG_UNIT / (uint32_t)tg_type_bytes(define->type), rank = tg_access_rank(access);
+  bool strided = define->arg >> 32 & TG_STRIDED;
+  if (strided && !tg_is_const(define->src[rank + along], 1)) return;
+  /* rows lie apart by the last dimension, or by strides of their own */
+  for (uint32_t i = strided ? 0 : rank - 1; i < rank; i++) {
+    const tg_uop *apart = define->src[strided ? rank + i : i];
+    if ((strided && i == along) || apart->op != TG_OP_PARAM) continue;
+    const tg_param *p = &j->params.data[apart->arg];
+    if (p != terms && !tg_divides(j, unit, apart)) add_test(tests, p, unit);
+  }
+}
+
+/* What must be known for copies of whole vectors; out: and for such stores. */
+static tg_str tests_of(const tg_device_product *c, bool out) {
   tg_job *j = c->n->j;
   tg_str tests = tg_str_new(&j->env);
   const tg_param *terms = open_extent(c, c->sum);
   if (terms) add_test(&tests, terms, c->terms);
   for (int w = 0; w < 2; w++) {
     const tg_device_operand *o = w ? &c->b : &c->a;
-    const tg_uop *define = tg_define_of(o->load->src[0]), *last = define->src[tg_access_rank(o->load) - 1];
-    uint32_t unit = TG_UNIT / (uint32_t)tg_type_bytes(define->type);
-    if (define->arg >> 32 & TG_STRIDED || last->op != TG_OP_PARAM) continue;
-    const tg_param *p = &j->params.data[last->arg];
-    if (p != terms && !tg_divides(j, unit, last)) add_test(&tests, p, unit);
+    add_rows(c, &tests, o->load, o->along_terms ? o->term : o->own, terms);
   }
+  uint32_t rank = tg_access_rank(c->store);
+  if (out && rank && tg_access_motion(j, c->store, c->b.loop) == TG_CONTIGUOUS)
+    add_rows(c, &tests, c->store, rank - 1, NULL);
   return tests;
 }
 
@@ -74,10 +91,11 @@ void tg_device_versions(tg_nest *n, uint32_t depth, const tg_uop *const *chain) 
   int64_t most[CLASSES];
   if (depth != 2 || !tg_device_product_choose(&c, depth, chain)) return;
   const tg_param *rows = open_extent(&c, c.a.loop), *size = rows ? rows : open_extent(&c, c.b.loop);
-  tg_str tests = tests_of(&c);
+  tg_str tests = tests_of(&c, true), copies = tests_of(&c, false);
   uint32_t classes = size ? classes_of(&c, depth, chain, rows, size, most) : 0;
   while (classes-- > 0)
     n->versioned |= tg_device_word(n, "specialize(%s%s%s <= %lld)", tests.n ? tests.data : "", tests.n ? " & " : "",
                                    size->name, (long long)most[classes]);
   if (tests.n) n->versioned |= tg_device_word(n, "specialize(%s)", tests.data);
+  if (copies.n && copies.n < tests.n) n->versioned |= tg_device_word(n, "specialize(%s)", copies.data);
 }

@@ -95,8 +95,9 @@ static const tg_uop *behind(special *x, const tg_uop *u, bool yes) {
                        tg_range_new(j, tg_sym(j, tg_format(&j->env, "once.%s", parts[yes])), extent, TG_LOOP,
                                     UINT32_MAX, tg_get_pos(j, u)),
                        1, &u);
-  const tg_uop *r = tg_axis_part(s, u->src[0], &x->names[tg_range_ordinal(u->src[0])], parts[yes], extent,
-                                 tg_range_kind(u->src[0]));
+  tg_naming names = x->names[tg_range_ordinal(u->src[0])];
+  names.plain = names.base;   /* i.then is the first test's version alone, not i_2.then as well */
+  const tg_uop *r = tg_axis_part(s, u->src[0], &names, parts[yes], extent, tg_range_kind(u->src[0]));
   tg_axis_join(s, r, tg_axis_base(s, u->src[0]));
   const tg_uop **list = tg_new(&j->env, const tg_uop *, u->n);
   for (uint32_t i = 1; i < u->n; i++) list[i - 1] = tg_substitute(j, u->src[i], 1, &u->src[0], &r);
