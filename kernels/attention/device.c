@@ -1,19 +1,61 @@
 /* SPDX-License-Identifier: MIT
  * The body for devices: a workgroup for each block of BQ queries of a head, both products by matrix instructions,
- * whose tiles stay in registers. Where there is no such instruction, a block is one query, and its sums are plain.
- * Blocks of keys that all its queries see come first, then those that the masks or the last key cut. The tiles of
- * scores, weights and results have the layout of the accumulator, so maximum, sum and rescaling are done where they
- * lie. */
+ * whose tiles stay in registers. A warp has as many queries as the instruction has rows, so that maximum, sum and
+ * rescaling are done where they lie. Where there is no such instruction, a block is one query, and its sums are plain.
+ * Blocks of keys that all its queries see come first: their K and V are copied to LOCAL memory, in rings where the
+ * target copies asynchronously. Then come those that the masks or the last key cut. */
+#include <stdio.h>
 #include "attention/body.h"
+#include "choose/device_product.h"
+#include "dsl/parse.h"
 #include "target/matrix.h"
 
-const char *tg_attention_matrix(const tg_target *t, tg_type type, int64_t head, int64_t value_head) {
-  const tg_matrix_row *r;
+/* Registers of a thread for addresses, rows, and exponentials under way; more where operands are held twice. */
+enum { OWN_REGISTERS = 80, OTHER_REGISTERS = 24, MOST_WARPS = 4, KEYS_OF_WARP = 16, PLAIN_KEYS = 16 };
+
+static bool has_whole(const tg_attention_problem *p) {
+  return !tg_attention_is_masked(p) && p->keys.hi >= p->keys_of_block;
+}
+
+static bool has_cut(const tg_attention_problem *p) {
+  bool multiple = p->keys.lo == p->keys.hi && p->keys.lo % p->keys_of_block == 0;
+  return tg_attention_is_masked(p) || p->causal || p->window || !multiple;
+}
+
+/* Do the accumulators of a warp and the weights of a block fit its registers, and the copies LOCAL memory, twice? */
+static bool has_room(const tg_target *t, const tg_attention_problem *p, const tg_matrix_row *r) {
+  const uint64_t keys = p->keys_of_block, wide = (uint64_t)p->value_head, bytes = (uint64_t)tg_type_bytes(p->v);
+  uint64_t registers = (r->m * (2 * wide + 3 * keys) / 2 + r->k * (r->m + r->n) / 2) / t->lanes + OWN_REGISTERS,
+           local = p->stages * keys * ((uint64_t)p->head + wide) * bytes;
+  if (r->form != TG_MATRIX_PTX) registers += OTHER_REGISTERS;
+  if (!t->async_copy && p->stages)   /* what is copied passes registers */
+    registers += keys * ((uint64_t)p->head + wide) * bytes / 4 / (p->warps * t->lanes);
+  if (has_cut(p)) local += (wide + (p->stages ? (uint64_t)p->head : 0)) * keys * bytes + (uint64_t)p->warps * r->m * wide * sizeof(float);
+  /* weights that do not lie as operands do pass LOCAL memory, for each product of their own */
+  if (r->form != TG_MATRIX_PTX) local += 3 * p->warps * r->m * keys * bytes;
+  return registers <= t->vector_registers && local <= t->local_bytes / 2;
+}
+
+void tg_attention_device_tiles(const tg_target *t, tg_attention_problem *p) {
+  const tg_matrix_row *r = NULL;
   for (uint32_t i = 0; (r = tg_matrix_at(i)); i++)
-    if (tg_matrix_on(r, t) && r->a_type == type && r->b_type == type && r->c_type == TG_F32 && tg_matrix_is_plain(r) &&
-        head % r->k == 0 && value_head % r->n == 0)
-      return r->name;
-  return NULL;
+    if (tg_matrix_on(r, t) && r->a_type == p->q && r->b_type == p->q && r->c_type == TG_F32 && tg_matrix_is_plain(r) &&
+        p->head % r->k == 0 && p->value_head % r->n == 0)
+      break;
+  if (!r) return;
+  uint32_t least = r->n > r->k ? r->n : r->k;
+  p->matrix = r->name;
+  p->loads_matrices = t->loads_matrices;
+  p->stages = p->page || tg_attention_is_masked(p) ? 0 : t->async_copy ? 2 : 1;
+  for (p->warps = MOST_WARPS; p->warps; p->warps /= 2) {
+    if (p->warps > 1 && p->rows.hi <= p->warps / 2 * r->m) continue;
+    p->keys_of_block = KEYS_OF_WARP * p->warps;   /* a thread has as many copies under way, whatever the warps */
+    if (p->keys_of_block < least) p->keys_of_block = least;
+    while (p->keys_of_block / 2 >= least && (p->keys_of_block / 2 >= p->keys.hi || !has_room(t, p, r)))
+      p->keys_of_block /= 2;
+    if (has_room(t, p, r)) return;
+  }
+  p->warps = 1, p->keys_of_block = least, p->stages = 0;   /* the least that there is */
 }
 
 /* ---- operands ---- */
@@ -62,6 +104,8 @@ const char *tg_attention_device_query(tg_builder *tg_b_, const tg_attention_prob
 /* A block of keys is whole, if all rows of the workgroup see all its keys, or cut. A cut one has the condition in each
  * score, and a key behind the last one stands for the last one, so that no load needs a condition. */
 static const char *element(tg_builder *tg_b_, const tg_attention_problem *p, char name, const char *x, bool cut) {
+  if (cut && name == 'K' && p->stages)   /* copied: rows behind the last one are 0 */
+    return text("f32(K[batch, head/%lld, kb*BK + j, %s] else 0)", (long long)p->group, x);
   return tg_attention_device_key(tg_b_, p, name, text("head/%lld", (long long)p->group), "kb*BK + j", x, cut);
 }
 
@@ -81,9 +125,11 @@ static void scores(tg_builder *tg_b_, const tg_attention_problem *p, bool cut) {
 
 /* A function of V of a cut block, laid out so that an instruction's lane reads the keys of an element side by side. */
 static void copy_cut(tg_builder *tg_b_, const tg_attention_problem *p, const char *value) {
-  tg_range(j, BK) tg_range(w, E, lane) {
-    say("let v = %s", element(tg_b_, p, 'V', "w", true));
-    say("cut[w,j] = %s(%s)", tg_type_name[p->v], value);
+  tg_range(jo, BK/WARPS) tg_range(ji, WARPS, local) tg_range(wo, ceildiv(E, LANES)) tg_range(wi, LANES, lane) {
+    tg(let j = jo*WARPS + ji);
+    tg(let w = wo*LANES + wi);
+    say("let v = %s", element(tg_b_, p, 'V', "min(w, E - 1)", true));
+    say("cut[w,j] = %s(%s) if w < E", tg_type_name[p->v], value);
   }
 }
 
@@ -152,13 +198,56 @@ void tg_attention_device_divide(tg_builder *tg_b_, const tg_attention_problem *p
   tg(let back = max(0, blocks - behind));
 }
 
+/* ---- words ---- */
+
+/* K, or V: its block in LOCAL memory, which all threads fill, in a ring for whole blocks. */
+static void stage(tg_builder *tg_b_, const tg_attention_problem *p, tg_words *w, bool keys, bool cut) {
+  const tg_matrix_row *r = tg_matrix_find(p->matrix);
+  uint32_t block = p->keys_of_block, wide = (uint32_t)p->value_head, bytes = (uint32_t)tg_type_bytes(p->v);
+  const tg_device_block copy = {.name = keys ? "K" : "V", .copy = cut ? "K.cut" : keys ? "K.tile" : "V.tile",
+                                .at = cut ? "kc" : "kf",
+                               .own = keys ? 2 : 3, .term = keys ? 3 : 2, .along_terms = keys,
+                               .loads_matrices = p->loads_matrices, .bytes = bytes, .vector = TG_UNIT / bytes,
+                               .rows = keys ? block : wide, .warp = keys ? block : wide,
+                               .terms = keys ? (uint32_t)p->head : block, .threads = p->warps * tg_matrix_lanes(r),
+                               .stages = cut ? 1 : p->stages};
+  w->n = 0;
+  tg_device_block_words(&copy, w);
+  for (uint32_t i = 0; i < w->n; i++) tg_kit_word(tg_b_, "%s", w->data[i]);
+}
+
+static void words(tg_builder *tg_b_, const tg_attention_problem *p) {
+  const tg_matrix_row *r = tg_matrix_find(p->matrix);
+  tg_words w = {.env = &tg_b_->job->env};
+  if (p->stages && has_whole(p)) stage(tg_b_, p, &w, true, false), stage(tg_b_, p, &w, false, false);
+  if (p->stages && has_cut(p)) stage(tg_b_, p, &w, true, true);
+  tg_kit_word(tg_b_, "split i %u as i.w i.u", r->m);
+  if (p->warps > 1) tg_kit_word(tg_b_, "local i.w");
+  if (has_whole(p) && p->stages && p->head > r->k) {   /* Q stays in registers */
+    tg_kit_word(tg_b_, "split s.c %u as c.s c.m", r->k);
+    tg_kit_word(tg_b_, "unroll c.s");
+    tg_kit_word(tg_b_, "contract %s i=i.u j=s.j k=c.m", p->matrix);
+  } else if (has_whole(p)) tg_kit_word(tg_b_, "contract %s i=i.u j=s.j k=s.c", p->matrix);
+  if (has_cut(p)) tg_kit_word(tg_b_, "contract %s i=i.u j=s.j k=s.x", p->matrix);
+  tg_kit_word(tg_b_, "contract %s i=i.u j=o.d k=p.j", p->matrix);
+  if (has_cut(p)) tg_kit_word(tg_b_, "contract %s i=i.u j=counts.y k=counts.j", p->matrix);
+  /* rows that begin at 16 bytes are copied so */
+  static const char *const strides[] = {"ldk", "ldv", "k_h", "v_h", "k_b", "v_b", "ldq", "q_h", "q_b", "ldo", "o_h", "o_b"};
+  char test[320];
+  size_t n = 0;
+  for (uint32_t i = 0; i < TG_COUNT(strides); i++)
+    n += (size_t)snprintf(test + n, sizeof test - n, "%s%s %% %u == 0", i ? " & " : "", strides[i],
+                          TG_UNIT / (uint32_t)tg_type_bytes(p->v));
+  tg_kit_word(tg_b_, "specialize(%s)", test);
+}
+
 TG_KERNEL(attention_device, ) {
   const tg_attention_problem *p = tg_user;
   const tg_matrix_row *r = p->matrix ? tg_matrix_find(p->matrix) : NULL;
-  enum { PLAIN_KEYS = 16 };
-  tg_let(BQ, r ? r->m : 1);
-  tg_knob(BLOCKS, 1, 2, 4);
-  tg_let(BK, tg_c(BLOCKS) * (!r ? PLAIN_KEYS : r->n > r->k ? r->n : r->k));
+  tg_let(WARPS, r ? p->warps : 1);
+  tg_let(LANES, r ? tg_matrix_lanes(r) : 1);
+  tg_let(BQ, r ? tg_c(WARPS) * r->m : 1);
+  tg_let(BK, r ? p->keys_of_block : PLAIN_KEYS);
   tg_attention_declare(tg_b_, p);
   tg_range(batch, B, global) tg_range(head, H, global) tg_range(g, ceildiv(M, BQ), global) {
     tg_define_reg(s, f32, [BQ, BK]);
@@ -180,11 +269,11 @@ TG_KERNEL(attention_device, ) {
       }
     }
     tg_attention_device_divide(tg_b_, p);
-    tg_range(kf, full - whole) {
+    if (!r || has_whole(p)) tg_range(kf, full - whole) {
       tg(let kb = whole + kf);
       block(tg_b_, p, false);
     }
-    tg_range(kc, front + back) {
+    if (!r || has_cut(p)) tg_range(kc, front + back) {
       tg(let kb = where(kc < front, first + kc, behind + kc - front));
       block(tg_b_, p, true);
     }
@@ -194,11 +283,7 @@ TG_KERNEL(attention_device, ) {
       tg_range(i, BQ)
         say("lse[batch, head, g*BQ + i] = %s if g*BQ + i < M", tg_attention_lse(tg_b_, p, "m[i]", "l[i]"));
   }
-  if (!r) return;
-  if (!tg_attention_is_masked(p)) tg_kit_word(tg_b_, "contract %s i=i j=s.j k=s.c", p->matrix);
-  tg_kit_word(tg_b_, "contract %s i=i j=s.j k=s.x", p->matrix);
-  tg_kit_word(tg_b_, "contract %s i=i j=o.d k=p.j", p->matrix);
-  tg_kit_word(tg_b_, "contract %s i=i j=counts.y k=counts.j", p->matrix);
+  if (r) words(tg_b_, p);
 }
 const tg_kernel_def *const tg_attention_device = &attention_device;
 

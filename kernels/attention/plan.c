@@ -323,10 +323,10 @@ static void lay_out_grid(tg_attention *a) {
   a->rows = a->queries.hi ? a->queries.hi : 1;
   if (!a->queries.hi || !a->keys.hi) return;
   q->grid = true, q->group = a->heads / a->kv_heads;
-  if (q->q == q->k && q->k == q->v && !q->rotary && !q->backward)
-    q->matrix = tg_attention_matrix(a->plan.device->target, q->q, q->head, q->value_head);
   q->rows = (tg_kit_dim){a->queries.lo ? a->queries.lo : 1, a->queries.hi};
   q->keys = (tg_kit_dim){a->keys.lo ? a->keys.lo : 1, a->keys.hi};
+  if (q->q == q->k && q->k == q->v && !q->rotary && !q->backward)
+    tg_attention_device_tiles(a->plan.device->target, q);
   const tg_kernel_def *sketch = q->backward ? tg_attention_device_dq : tg_attention_device;
   a->part[0] = (tg_kit_part){.size = {q->rows}, .strips = {.n = 1}, .choice = {.sketch = sketch}};
   a->parts_n = 1;

@@ -38,10 +38,14 @@ typedef struct tg_attention_problem {
   tg_kit_argument argument[ATTENTION_ARGUMENTS];
   uint32_t arguments_n;
   /* for GPUs: one kernel for all sequences and heads, `group` of which share a head of K and V; masks and arguments are
-   * dense. matrix: the instruction of src/target/matrix.def for both products, of f16 or bf16 */
+   * dense. matrix: the instruction of src/target/matrix.def for both products, of f16 or bf16, whose workgroups have
+   * `warps` warps, blocks of `keys_of_block` keys, and rings of so many blocks in LOCAL memory (0: K and V are read
+   * where they lie) */
   bool grid;
   int64_t group;
   const char *matrix;
+  uint32_t warps, keys_of_block, stages;
+  bool loads_matrices;           /* the target has ldmatrix */
 } tg_attention_problem;
 
 /* Is there a mask that is known only when a call comes? Bounds say nothing of it. */
@@ -87,9 +91,9 @@ enum { ATTENTION_DECODE_ROWS = 8 };    /* most rows that the decode words take: 
  * one run of the kernel may take; more are divided among runs. */
 int64_t tg_attention_choose(const tg_attention_problem *p, const tg_target *t, tg_kit_choice *out);
 
-/* The matrix instruction that the device words use for this type and these sizes of heads: one that takes its operands
- * as they are, and whose sizes divide them. NULL: the target has none. */
-const char *tg_attention_matrix(const tg_target *t, tg_type type, int64_t head, int64_t value_head);
+/* Chooses the matrix instruction for these types and sizes of heads, one that takes its operands as they are and whose
+ * sizes divide them, and the tiles of a workgroup; NULL in `matrix`: the target has none. */
+void tg_attention_device_tiles(const tg_target *t, tg_attention_problem *p);
 
 /* Makes a sketch a kernel of this problem, whose parameters are those that the problem needs. Bindings: writes those of
  * the parameters to b, of ATTENTION_VALUES, and returns their number. */

@@ -28,6 +28,16 @@ bool tg_device_scan(tg_nest *n, const tg_uop *top);
 /* True if the perfect nest is a contraction that a matrix instruction computes, and was scheduled as one. chain: its
  * ENDs, outermost first. */
 bool tg_device_contraction(tg_nest *n, uint32_t depth, const tg_uop *const *chain);
+/* The copy of a block of an operand to LOCAL memory, for matrix instructions, as words make it. */
+typedef struct tg_device_block {
+  const char *name, *copy, *at;          /* the operand, its copy, and the loop around that fills it */
+  uint32_t own, term;                    /* its dimensions: that of its own loop, and that of the terms */
+  bool along_terms, loads_matrices;      /* contiguous along the terms; the target has ldmatrix */
+  uint32_t bytes, vector;                /* of an element; elements that one copy moves */
+  uint32_t rows, warp, terms;            /* extents of the block; rows that one warp reads */
+  uint32_t threads, stages;              /* that fill it; blocks in a ring */
+} tg_device_block;
+void tg_device_block_words(const tg_device_block *c, tg_words *w);
 /* A block of an operand that moves with columns, copied to LOCAL memory by the threads of `warps` warps. */
 typedef struct {
   const tg_uop *load, *loop, *sum;       /* its own loop, and that of the terms */

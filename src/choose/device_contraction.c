@@ -26,15 +26,16 @@ static void TG_PRINTF(2, 3) say(tg_words *w, const char *format, ...) {
   tg_push(w->env, w, t.data);
 }
 
+static uint32_t power_of_two_below(uint32_t v) { return v ? 1u << (31 - (uint32_t)__builtin_clz(v)) : 1; }
+
 /* As padded_copy, of an operand that is contiguous along its own loop: loads of 16 bytes, whose elements are stored to
  * a row each. */
-static void padded_across(const tg_device_product *c, tg_words *w, const tg_device_operand *o, uint32_t own,
-                          const char *at) {
-  const char *depth = c->stages > 1 ? tg_format(w->env, " depth=%u", c->stages) : "", *b = o->copy;
-  uint32_t unit = TG_UNIT / (uint32_t)tg_type_bytes(c->row->a_type), vector = o->vector < unit ? o->vector : unit;
-  if (vector > own) vector = own;
-  uint32_t across = own / vector, threads = c->warps_down * c->warps_across * c->n->l->target->lanes / across;
-  say(w, "stage %s at %s as %s[d%u, d%u] pitch=%u%s", o->name, at, b, o->own, o->term, c->terms + unit, depth);
+static void padded_across(const tg_device_block *c, tg_words *w) {
+  const char *depth = c->stages > 1 ? tg_format(w->env, " depth=%u", c->stages) : "", *b = c->copy;
+  uint32_t unit = TG_UNIT / c->bytes, vector = c->vector < unit ? c->vector : unit;
+  if (vector > c->rows) vector = c->rows;
+  uint32_t across = c->rows / vector, threads = power_of_two_below(c->threads / across);
+  say(w, "stage %s at %s as %s[d%u, d%u] pitch=%u%s", c->name, c->at, b, c->own, c->term, c->terms + unit, depth);
   say(w, "split %s.0 %u as %s.q %s.v", b, vector, b, b);
   if (vector > 1) say(w, "upcast %s.v", b);
   say(w, "local %s.q", b);
@@ -50,21 +51,19 @@ static void padded_across(const tg_device_product *c, tg_words *w, const tg_devi
 
 /* Where lanes load their own elements, 16 bytes at a time along the terms: rows a unit longer than they are, so that
  * those of a few lanes begin in different banks. */
-static void padded_copy(const tg_device_product *c, tg_words *w, const tg_device_operand *o, uint32_t own,
-                        const char *at) {
-  const char *depth = c->stages > 1 ? tg_format(w->env, " depth=%u", c->stages) : "", *b = o->copy;
-  uint32_t unit = TG_UNIT / (uint32_t)tg_type_bytes(c->row->a_type), vector = o->vector < unit ? o->vector : unit;
-  uint32_t all = c->warps_down * c->warps_across * c->n->l->target->lanes;
-  if (!o->along_terms) {
-    padded_across(c, w, o, own, at);
+static void padded_copy(const tg_device_block *c, tg_words *w) {
+  const char *depth = c->stages > 1 ? tg_format(w->env, " depth=%u", c->stages) : "", *b = c->copy;
+  uint32_t unit = TG_UNIT / c->bytes, vector = c->vector < unit ? c->vector : unit;
+  if (!c->along_terms) {
+    padded_across(c, w);
     return;
   }
-  uint32_t along = c->terms / vector, threads = all / along;
-  say(w, "stage %s at %s as %s[d%u, d%u] pitch=%u%s", o->name, at, b, o->own, o->term, c->terms + unit, depth);
+  uint32_t along = c->terms / vector, threads = power_of_two_below(c->threads / along);
+  say(w, "stage %s at %s as %s[d%u, d%u] pitch=%u%s", c->name, c->at, b, c->own, c->term, c->terms + unit, depth);
   say(w, "split %s.1 %u as %s.q %s.v", b, vector, b, b);
   if (vector > 1) say(w, "upcast %s.v", b);
   say(w, "local %s.q", b);
-  if (own <= threads) {
+  if (c->rows <= threads) {
     say(w, "local %s.0", b);
     return;
   }
@@ -73,21 +72,23 @@ static void padded_copy(const tg_device_product *c, tg_words *w, const tg_device
   say(w, "upcast %s.o", b);
 }
 
-/* The copy of an operand: lines of whole units, swizzled, filled by all threads. */
-static void copy(const tg_device_product *c, tg_words *w, const tg_device_operand *o, uint32_t own, uint32_t warp,
-                 const char *at) {
-  uint32_t bytes = (uint32_t)tg_type_bytes(c->row->a_type), unit = TG_UNIT / bytes, last, lines;
-  if (!c->n->l->target->loads_matrices || (!o->along_terms && warp < unit)) {   /* a warp's part is no whole unit */
-    padded_copy(c, w, o, own, at);
+/* Lines of whole units, swizzled, filled by all threads. */
+void tg_device_block_words(const tg_device_block *c, tg_words *w) {
+  uint32_t unit = TG_UNIT / c->bytes, last, lines;
+  uint32_t all = c->along_terms ? c->terms : c->warp;
+  /* a warp's part is no whole unit, or units are no power of two, so that they cannot change places */
+  if (!c->loads_matrices || (!c->along_terms && c->warp < unit) || all % unit || (all / unit & (all / unit - 1))) {
+    padded_copy(c, w);
     return;
   }
-  uint32_t width = o->along_terms ? c->terms : warp * bytes < TG_LINE ? warp : TG_LINE / bytes, units = width / unit;
-  uint32_t along = o->along_terms ? o->term : o->own, across = o->along_terms ? o->own : o->term;
+  uint32_t width = c->along_terms ? c->terms : c->warp * c->bytes < TG_LINE ? c->warp : TG_LINE / c->bytes;
+  uint32_t units = width / unit;
+  uint32_t along = c->along_terms ? c->term : c->own, across = c->along_terms ? c->own : c->term;
   tg_str layout = tg_str_new(w->env);
-  if (!o->along_terms && own > width) tg_str_printf(&layout, "d%u/%u, ", along, width);
-  last = (!o->along_terms && own > width) + 2u;
+  if (!c->along_terms && c->rows > width) tg_str_printf(&layout, "d%u/%u, ", along, width);
+  last = (!c->along_terms && c->rows > width) + 2u;
   tg_str_printf(&layout, "d%u, d%u/%u", across, along, unit);
-  if (!o->along_terms && own > width) tg_str_printf(&layout, "%%%u", units);
+  if (!c->along_terms && c->rows > width) tg_str_printf(&layout, "%%%u", units);
   if (units > 1) {
     /* lines of the copy in one of LOCAL memory */
     uint32_t by = units >= TG_LINE / TG_UNIT ? 1 : TG_LINE / TG_UNIT / units;
@@ -97,25 +98,37 @@ static void copy(const tg_device_product *c, tg_words *w, const tg_device_operan
   }
   tg_str_printf(&layout, ", d%u%%%u", along, unit);
   const char *depth = c->stages > 1 ? tg_format(w->env, " depth=%u", c->stages) : "";
-  say(w, "stage %s at %s as %s[%s]%s", o->name, at, o->copy, layout.data, depth);
-  uint32_t threads = c->warps_down * c->warps_across * c->n->l->target->lanes / units;
-  if (o->vector == unit) say(w, "upcast %s.%u", o->copy, last);
+  say(w, "stage %s at %s as %s[%s]%s", c->name, c->at, c->copy, layout.data, depth);
+  uint32_t threads = c->threads / units;
+  if (c->vector == unit) say(w, "upcast %s.%u", c->copy, last);
   else {
-    say(w, "split %s.%u %u as %s.q %s.v", o->copy, last, o->vector, o->copy, o->copy);
-    if (o->vector > 1) say(w, "upcast %s.v", o->copy);
-    say(w, "local %s.q", o->copy);
-    threads /= unit / o->vector;
+    say(w, "split %s.%u %u as %s.q %s.v", c->copy, last, c->vector, c->copy, c->copy);
+    if (c->vector > 1) say(w, "upcast %s.v", c->copy);
+    say(w, "local %s.q", c->copy);
+    threads /= unit / c->vector;
   }
-  if (units > 1) say(w, "local %s.%u", o->copy, last - 1);
-  lines = o->along_terms ? own : c->terms;
+  if (units > 1) say(w, "local %s.%u", c->copy, last - 1);
+  lines = c->along_terms ? c->rows : c->terms;
   if (threads < 1) threads = 1;
-  if (lines <= threads) say(w, "local %s.%u", o->copy, last - 2);
+  if (lines <= threads) say(w, "local %s.%u", c->copy, last - 2);
   else {
-    say(w, "split %s.%u %u as %s.o %s.i", o->copy, last - 2, threads, o->copy, o->copy);
-    if (threads > 1) say(w, "local %s.i", o->copy);
-    if (lines <= threads * MOST_COPIES) say(w, "upcast %s.o", o->copy);
+    say(w, "split %s.%u %u as %s.o %s.i", c->copy, last - 2, threads, c->copy, c->copy);
+    if (threads > 1) say(w, "local %s.i", c->copy);
+    if (lines <= threads * MOST_COPIES) say(w, "upcast %s.o", c->copy);
   }
-  if (last == 3) say(w, "upcast %s.0", o->copy);
+  if (last == 3) say(w, "upcast %s.0", c->copy);
+}
+
+/* rows: of the operand, in a workgroup's tile; warp: in that of a warp. */
+static void copy(const tg_device_product *c, tg_words *w, const tg_device_operand *o, uint32_t rows, uint32_t warp,
+                 const char *at) {
+  const tg_target *t = c->n->l->target;
+  const tg_device_block of = {.name = o->name, .copy = o->copy, .at = at, .own = o->own, .term = o->term,
+                             .along_terms = o->along_terms, .loads_matrices = t->loads_matrices,
+                             .bytes = (uint32_t)tg_type_bytes(c->row->a_type), .vector = o->vector, .rows = rows,
+                             .warp = warp, .terms = c->terms, .stages = c->stages,
+                             .threads = c->warps_down * c->warps_across * t->lanes};
+  tg_device_block_words(&of, w);
 }
 
 /* Versions have buffers of their own. */
