@@ -12,34 +12,7 @@
  * which is cut by its data. */
 #include "jit/emit_registers.h"
 
-enum { TILE_BITS = 8 * 1024, FIRST = 256 };
-
-/* ---- types ---- */
-
-uint32_t tg_cut_lanes(LLVMTypeRef t) { return LLVMGetTypeKind(t) == LLVMVectorTypeKind ? LLVMGetVectorSize(t) : 1; }
-
-static LLVMTypeRef element_of(LLVMTypeRef t) {
-  return LLVMGetTypeKind(t) == LLVMVectorTypeKind ? LLVMGetElementType(t) : t;
-}
-
-uint32_t tg_cut_bits(const cutter *c, LLVMTypeRef element) {
-  switch (LLVMGetTypeKind(element)) {
-  case LLVMIntegerTypeKind: return LLVMGetIntTypeWidth(element);
-  case LLVMHalfTypeKind: case LLVMBFloatTypeKind: return 16;
-  case LLVMFloatTypeKind: return 32;
-  case LLVMDoubleTypeKind: case LLVMPointerTypeKind: return 64;
-  default: tg_bug(&c->e->j->env, "a vector of a type that registers do not hold");
-  }
-}
-
-static bool is_bit(LLVMTypeRef element) {
-  return LLVMGetTypeKind(element) == LLVMIntegerTypeKind && LLVMGetIntTypeWidth(element) == 1;
-}
-
-/* Lanes of a register. A mask has as many as a vector of 32-bit elements, if its uses do not say otherwise. */
-uint32_t tg_cut_room(const cutter *c, LLVMTypeRef element) {
-  return c->e->target->vector_bytes * 8 / (is_bit(element) ? 32 : tg_cut_bits(c, element));
-}
+enum { FIRST = 256 };
 
 /* ---- tables ---- */
 
@@ -162,17 +135,6 @@ static LLVMValueRef constant_part(cutter *c, LLVMValueRef v, uint32_t from, uint
   return LLVMConstVector(all, n);
 }
 
-/* If v has one scalar in all lanes: the scalar, from which a part of any width is made; else NULL. */
-static LLVMValueRef splat_scalar(LLVMValueRef v) {
-  if (!LLVMIsAShuffleVectorInst(v)) return NULL;
-  for (uint32_t i = 0; i < LLVMGetNumMaskElements(v); i++)
-    if (LLVMGetMaskValue(v, i) != 0) return NULL;
-  LLVMValueRef one = LLVMGetOperand(v, 0);
-  if (!LLVMIsAInsertElementInst(one)) return NULL;
-  LLVMValueRef at = LLVMGetOperand(one, 2);
-  return LLVMIsAConstantInt(at) && !LLVMConstIntGetZExtValue(at) ? LLVMGetOperand(one, 1) : NULL;
-}
-
 static LLVMValueRef build_splat(cutter *c, LLVMValueRef scalar, uint32_t n) {
   tg_emitter *e = c->e;
   LLVMTypeRef type = LLVMVectorType(LLVMTypeOf(scalar), n);
@@ -205,7 +167,7 @@ LLVMValueRef tg_cut_part(cutter *c, LLVMValueRef v, uint32_t from, uint32_t n) {
     return t->reg[from / t->per];
   piece *known = piece_slot(c, v, from, n, 0);
   if (known->v) return known->piece;
-  LLVMValueRef scalar = splat_scalar(v), p;
+  LLVMValueRef scalar = tg_cut_splat_scalar(v), p;
   go_behind(c, v);
   uint32_t count = t && from % t->per == 0 && n % t->per == 0 ? n / t->per : 0;
   if (scalar) p = build_splat(c, scalar, n);
@@ -255,117 +217,6 @@ static LLVMValueRef shuffled(cutter *c, LLVMValueRef a, LLVMValueRef b, const in
 LLVMValueRef tg_cut_ahead(cutter *c, LLVMValueRef pointer, uint64_t bytes) {
   LLVMValueRef by = LLVMConstInt(c->e->integer[64], bytes, 0);
   return bytes ? LLVMBuildGEP2(c->e->b, c->e->integer[8], pointer, &by, 1, "") : pointer;
-}
-
-/* ---- how many lanes a register of a value has ---- */
-
-static bool is_call_of(LLVMValueRef v, const char *prefix) {
-  if (!LLVMIsACallInst(v)) return false;
-  size_t n;
-  const char *name = LLVMGetValueName2(LLVMGetCalledValue(v), &n);
-  return n >= strlen(prefix) && !memcmp(name, prefix, strlen(prefix));
-}
-
-/* Do all uses of v lead into a tile register? */
-static bool feeds_tile(LLVMValueRef v) {
-  LLVMUseRef use = LLVMGetFirstUse(v);
-  for (; use; use = LLVMGetNextUse(use)) {
-    LLVMValueRef u = LLVMGetUser(use);
-    if (!is_call_of(u, "llvm.x86.cast.vector.to.tile") && !(LLVMIsABitCastInst(u) && feeds_tile(u))
-        && !((LLVMIsAShuffleVectorInst(u) || LLVMIsAInsertElementInst(u)) && feeds_tile(u))) return false;
-  }
-  return LLVMGetFirstUse(v) != NULL;
-}
-
-static bool is_tile(const cutter *c, LLVMValueRef v) {
-  LLVMTypeRef t = LLVMTypeOf(v);
-  if (!c->e->target->tile_i8 || tg_cut_lanes(t) * tg_cut_bits(c, element_of(t)) != TILE_BITS) return false;
-  if (is_call_of(v, "llvm.x86.cast.tile.to.vector")) return true;
-  if (LLVMIsABitCastInst(v) && is_call_of(LLVMGetOperand(v, 0), "llvm.x86.cast.tile.to.vector")) return true;
-  return feeds_tile(v);
-}
-
-static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
-
-/* How many lanes a register has in the gathers and scatters that use the addresses v. */
-static uint32_t room_of_addresses(cutter *c, LLVMValueRef v) {
-  uint32_t room = UINT32_MAX;
-  for (LLVMUseRef use = LLVMGetFirstUse(v); use; use = LLVMGetNextUse(use)) {
-    LLVMValueRef u = LLVMGetUser(use);
-    masked_access kind = LLVMIsACallInst(u) ? tg_cut_masked_kind(u) : MASKED_NONE;
-    if (kind == MASKED_GATHER || kind == MASKED_SCATTER)
-      room = least(room, tg_cut_room(c, LLVMGetElementType(tg_cut_masked_type(u, kind))));
-  }
-  return room == UINT32_MAX ? tg_cut_room(c, c->e->ptr) : room;
-}
-
-/* A sign or zero extension of lane offsets that only gathers use becomes part of them: the instructions take narrow
- * offsets. */
-static uint32_t room_of_extension(cutter *c, LLVMValueRef v) {
-  uint32_t room = UINT32_MAX;
-  for (LLVMUseRef use = LLVMGetFirstUse(v); use; use = LLVMGetNextUse(use)) {
-    LLVMValueRef u = LLVMGetUser(use);
-    if (!LLVMIsAGetElementPtrInst(u) || tg_cut_lanes(LLVMTypeOf(u)) == 1) return 0;
-    room = least(room, room_of_addresses(c, u));
-  }
-  return room == UINT32_MAX ? 0 : least(room, tg_cut_room(c, LLVMGetElementType(LLVMTypeOf(LLVMGetOperand(v, 0)))));
-}
-
-/* Lanes per register required by a mask operand: that of the value it was computed from; any for a scalar or a
- * constant. */
-static uint32_t asked_by_mask(cutter *c, LLVMValueRef v, uint32_t lanes) {
-  const registers *t = tg_cut_find(c, v);
-  return LLVMIsConstant(v) || splat_scalar(v) || !LLVMIsAInstruction(v) ? UINT32_MAX : t ? t->per : lanes;
-}
-
-/* The fewest lanes per register among the data that a mask is used for, for a mask with no width of its own. */
-static uint32_t room_of_mask(cutter *c, LLVMValueRef mask, uint32_t depth) {
-  enum { DEEPEST = 4 };
-  uint32_t room = UINT32_MAX, all = tg_cut_room(c, c->e->integer[1]);
-  for (LLVMUseRef use = LLVMGetFirstUse(mask); use && depth < DEEPEST; use = LLVMGetNextUse(use)) {
-    LLVMValueRef u = LLVMGetUser(use);
-    masked_access kind = LLVMIsACallInst(u) ? tg_cut_masked_kind(u) : MASKED_NONE;
-    LLVMTypeRef element = element_of(kind ? tg_cut_masked_type(u, kind) : LLVMTypeOf(u));
-    if (kind || LLVMIsASelectInst(u)) room = least(room, is_bit(element) ? room : tg_cut_room(c, element));
-    else if (is_bit(element)) room = least(room, room_of_mask(c, u, depth + 1));
-  }
-  return room == UINT32_MAX ? all : room;
-}
-
-static uint32_t room_of_lanewise(cutter *c, LLVMValueRef v) {
-  LLVMOpcode op = LLVMGetInstructionOpcode(v);
-  LLVMTypeRef result = element_of(LLVMTypeOf(v));
-  uint32_t lanes = 1, room = is_bit(result) ? UINT32_MAX : tg_cut_room(c, result), by_masks = UINT32_MAX;
-  if (op == LLVMGetElementPtr) room = room_of_addresses(c, v);
-  if (op == LLVMSExt || op == LLVMZExt) {
-    uint32_t extended = room_of_extension(c, v);
-    if (extended) return extended;
-  }
-  for (int i = 0; i < LLVMGetNumOperands(v); i++) {
-    LLVMValueRef operand = LLVMGetOperand(v, (unsigned)i);
-    LLVMTypeRef type = LLVMTypeOf(operand);
-    if (LLVMGetTypeKind(type) != LLVMVectorTypeKind) continue;
-    lanes = LLVMGetVectorSize(type);
-    if (is_bit(LLVMGetElementType(type))) by_masks = least(by_masks, asked_by_mask(c, operand, lanes));
-    else if (op == LLVMGetElementPtr) room = least(room, tg_cut_find(c, operand) ? tg_cut_find(c, operand)->per : room);
-    else room = least(room, tg_cut_room(c, LLVMGetElementType(type)));
-  }
-  if (room == UINT32_MAX) room = by_masks;
-  return room == UINT32_MAX ? room_of_mask(c, v, 0) : room;
-}
-
-/* If the loaded value is only extended to wider elements, it is loaded in the parts that the extensions take. */
-static uint32_t room_of_load(cutter *c, LLVMValueRef v, uint32_t lanes) {
-  uint32_t room = tg_cut_room(c, LLVMGetElementType(LLVMTypeOf(v))), parts = lanes;
-  if (lanes > room) return room;
-  for (LLVMUseRef use = LLVMGetFirstUse(v); use; use = LLVMGetNextUse(use)) {
-    LLVMValueRef u = LLVMGetUser(use);
-    LLVMOpcode op = LLVMIsACastInst(u) ? LLVMGetInstructionOpcode(u) : LLVMLoad;
-    if (op != LLVMSExt && op != LLVMZExt && op != LLVMFPExt && op != LLVMSIToFP && op != LLVMUIToFP) return room;
-    if (op == LLVMSExt && room_of_extension(c, u)) return room;
-    parts = least(parts, tg_cut_room(c, LLVMGetElementType(LLVMTypeOf(u))));
-  }
-  return parts;
 }
 
 /* ---- instructions ---- */
@@ -421,8 +272,8 @@ static LLVMValueRef lanewise_part(cutter *c, LLVMValueRef v, uint32_t from, uint
 }
 
 static void cut_lanewise(cutter *c, LLVMValueRef v) {
-  uint32_t lanes = tg_cut_lanes(LLVMTypeOf(v)), room = room_of_lanewise(c, v);
-  if (lanes <= room || is_tile(c, v)) return;
+  uint32_t lanes = tg_cut_lanes(LLVMTypeOf(v)), room = tg_cut_room_of_lanewise(c, v);
+  if (lanes <= room || tg_cut_is_tile(c, v)) return;
   registers *t = tg_cut_new(c, v, room);
   registers made = *t;   /* a copy: cutting operands may move the table */
   for (uint32_t from = 0; from < lanes; from += room)
@@ -437,7 +288,7 @@ static void cut_phi(cutter *c, LLVMValueRef v) {
     const registers *in = tg_cut_find(c, LLVMGetIncomingValue(v, i));
     if (in) room = in->per;
   }
-  if (lanes <= room || is_tile(c, v)) {
+  if (lanes <= room || tg_cut_is_tile(c, v)) {
     tg_push(&c->e->j->env, &c->joins, v);
     return;
   }
@@ -470,8 +321,9 @@ static void copy_metadata(cutter *c, LLVMValueRef to, LLVMValueRef from) {
 
 static void cut_load(cutter *c, LLVMValueRef v) {
   LLVMTypeRef element = LLVMGetElementType(LLVMTypeOf(v));
-  uint32_t lanes = tg_cut_lanes(LLVMTypeOf(v)), room = room_of_load(c, v, lanes), bytes = tg_cut_bits(c, element) / 8;
-  if (lanes <= room || is_tile(c, v)) return;
+  uint32_t lanes = tg_cut_lanes(LLVMTypeOf(v)), room = tg_cut_room_of_load(c, v, lanes),
+           bytes = tg_cut_bits(c, element) / 8;
+  if (lanes <= room || tg_cut_is_tile(c, v)) return;
   registers made = *tg_cut_new(c, v, room);
   for (uint32_t from = 0; from < lanes; from += room) {
     LLVMValueRef p = tg_cut_ahead(c, LLVMGetOperand(v, 0), (uint64_t)from * bytes);
@@ -508,13 +360,13 @@ static void cut_shuffle(cutter *c, LLVMValueRef v) {
   const registers *ta = tg_cut_find(c, a), *tb = tg_cut_find(c, b);
   uint32_t lanes = tg_cut_lanes(LLVMTypeOf(v)), room = tg_cut_room(c, element);
   if (is_bit(element)) {
-    uint32_t asked = least(asked_by_mask(c, a, lanes), asked_by_mask(c, b, lanes));
-    room = asked < UINT32_MAX ? asked : room_of_mask(c, v, 0);
+    uint32_t asked = least(tg_cut_asked_by_mask(c, a, lanes), tg_cut_asked_by_mask(c, b, lanes));
+    room = asked < UINT32_MAX ? asked : tg_cut_room_of_mask(c, v, 0);
   }
-  if (LLVMGetTypeKind(element) == LLVMPointerTypeKind) room = room_of_addresses(c, v);
-  if (lanes > room && is_tile(c, v)) return;
+  if (LLVMGetTypeKind(element) == LLVMPointerTypeKind) room = tg_cut_room_of_addresses(c, v);
+  if (lanes > room && tg_cut_is_tile(c, v)) return;
   if (lanes <= room && !ta && !tb) return;
-  LLVMValueRef scalar = splat_scalar(v), last = NULL;
+  LLVMValueRef scalar = tg_cut_splat_scalar(v), last = NULL;
   registers made = *tg_cut_new(c, v, least(room, lanes));
   int32_t *at = tg_new(&c->e->j->env, int32_t, 2 * made.per), *before = at + made.per;
   for (uint32_t from = 0; from < lanes; from += made.per) {
@@ -533,10 +385,10 @@ static void cut_insert(cutter *c, LLVMValueRef v) {
   LLVMTypeRef element = LLVMTypeOf(value);
   const registers *t = tg_cut_find(c, into);
   uint32_t lanes = tg_cut_lanes(LLVMTypeOf(v)), room = tg_cut_room(c, element);
-  if (is_bit(element) && lanes > room) room = room_of_mask(c, v, 0);
+  if (is_bit(element) && lanes > room) room = tg_cut_room_of_mask(c, v, 0);
   if (t) room = t->per;
-  if (LLVMGetTypeKind(element) == LLVMPointerTypeKind && lanes > room) room = room_of_addresses(c, v);
-  if (lanes <= room || is_tile(c, v)) return;
+  if (LLVMGetTypeKind(element) == LLVMPointerTypeKind && lanes > room) room = tg_cut_room_of_addresses(c, v);
+  if (lanes <= room || tg_cut_is_tile(c, v)) return;
   if (!LLVMIsAConstantInt(at))
     tg_bug(&c->e->j->env, "an element put into a vector that is wider than a register, anywhere");
   uint32_t lane = (uint32_t)LLVMConstIntGetZExtValue(at);
@@ -631,9 +483,10 @@ static void cut_call(cutter *c, LLVMValueRef v) {
   masked_access kind = tg_cut_masked_kind(v);
   if (kind) {
     if (tg_cut_masked(c, v, kind)) tg_push(&c->e->j->env, &c->old, v);
-  } else if (is_call_of(v, "llvm.vector.reduce.and")) cut_reduce(c, v, true);
-  else if (is_call_of(v, "llvm.vector.reduce.or")) cut_reduce(c, v, false);
-  else if (!is_call_of(v, "llvm.x86.") && LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMVectorTypeKind) cut_lanewise(c, v);
+  } else if (tg_cut_is_call_of(v, "llvm.vector.reduce.and")) cut_reduce(c, v, true);
+  else if (tg_cut_is_call_of(v, "llvm.vector.reduce.or")) cut_reduce(c, v, false);
+  else if (!tg_cut_is_call_of(v, "llvm.x86.") && LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMVectorTypeKind)
+    cut_lanewise(c, v);
 }
 
 static void cut(cutter *c, LLVMValueRef v) {
