@@ -23,13 +23,13 @@
 #include <stdlib.h>
 #include "dsl/text.h"
 #include "lower/verify.h"
+#include "lower/verify_values.h"
 
 enum {
   INSTANCES = 1 << 12,   /* at most, in total, for each choice of parameters */
   SAMPLES = 250,         /* at most this many iterations of one access */
   FEWEST = 24,           /* at least this many */
   VARIABLES = 28,        /* ranges around an access, and those of reductions in its subscripts */
-  NODES = 1 << 12,       /* of the subscripts and the gate of one access */
   AT_ONE = 8,            /* instances kept per element */
   ALIKE = 3,             /* of these, from one access in the same parallel iterations */
   KEPT = 3,              /* instances per access against which other accesses are solved */
@@ -39,8 +39,6 @@ enum {
 };
 
 typedef enum { IN_ORDER, LOCKSTEP, TASKS } way;
-
-typedef struct { uint32_t n; const tg_uop **u; } program;   /* nodes to evaluate, sources before users */
 
 typedef struct {
   const tg_uop *node, *statement;      /* LOAD or STORE, and the statement that contains it */
@@ -52,7 +50,7 @@ typedef struct {
   uint32_t shared;
   uint32_t lanes, rank, vars;
   const tg_uop *var[VARIABLES];        /* RANGEs of the loops around it, then of reductions in it */
-  program extent[VARIABLES], self;
+  tg_node_program extent[VARIABLES], self;
   uint32_t kept[KEPT], keeps, touched;
 } access;
 
@@ -68,12 +66,8 @@ typedef struct {
   uint8_t *stored;                     /* by buffer ordinal */
   uint32_t *define_depth;
   uint8_t *barrier;                    /* by node id: 1 for a BARRIER, and for an END that contains one */
-  uint32_t order, stamp;
-  uint32_t *seen, *slot;               /* by node id; slot: index + 1 of its lanes in value and known; 0: none */
-  TG_VEC(tg_value) value;
-  TG_VEC(uint8_t) known;
-  TG_VEC(const tg_uop *) stack, params;   /* params: the parameters that have slots */
-  int64_t *range, *param;              /* values of ranges and parameters, by ordinal */
+  uint32_t order;
+  tg_node_values values;
   TG_VEC(instance) instances;
   /* table: by hash of the element, index + 1 of the last instance there; 0: none */
   uint32_t table[2 * INSTANCES], solved;
@@ -129,103 +123,12 @@ static bool reordered(const search *s, const tg_uop *range) {
   return s->author && ordinal < s->author->ranges && s->author->reordered[ordinal];
 }
 
-/* ---- what is computed ---- */
-
-static bool is_known_leaf(const tg_uop *u) {
-  return u->op == TG_OP_CONST || u->op == TG_OP_RANGE || u->op == TG_OP_PARAM || u->op == TG_OP_IOTA;
-}
-
-static void give_slot(search *s, const tg_uop *u) {
-  if (s->slot[u->id]) return;
-  s->slot[u->id] = s->value.n + 1;
-  if (u->op == TG_OP_PARAM) tg_push(&s->j->env, &s->params, u);
-  for (uint32_t l = 0; l < u->lanes; l++) {
-    tg_value v = u->op == TG_OP_CONST ? tg_value_of(u)
-                                      : (tg_value){.i = u->op == TG_OP_IOTA    ? l
-                                                        : u->op == TG_OP_PARAM ? s->param[u->arg]
-                                                                               : 0};
-    tg_push(&s->j->env, &s->value, v);
-    tg_push(&s->j->env, &s->known, (uint8_t)is_known_leaf(u));
-  }
-}
-
-static int by_id(const void *a, const void *b) {
-  uint32_t x = (*(const tg_uop *const *)a)->id, y = (*(const tg_uop *const *)b)->id;
-  return x < y ? -1 : x > y;
-}
-
-/* Nodes are made after their sources: by id, sources come first. False: too many. */
-static bool plan(search *s, uint32_t n, const tg_uop *const *roots, program *p) {
-  TG_VEC(const tg_uop *) all = {0};
-  s->stamp++;
-  s->stack.n = 0;
-  for (uint32_t i = 0; i < n; i++) tg_push(&s->j->env, &s->stack, roots[i]);
-  while (s->stack.n) {
-    const tg_uop *u = s->stack.data[--s->stack.n];
-    if (s->seen[u->id] == s->stamp) continue;
-    s->seen[u->id] = s->stamp;
-    give_slot(s, u);
-    bool computed = tg_ops[u->op].flags & TG_OPF_W;
-    if (computed || u->op == TG_OP_RANGE) tg_push(&s->j->env, &all, u);
-    for (uint32_t i = 0; computed && i < u->n; i++) tg_push(&s->j->env, &s->stack, u->src[i]);
-    if (all.n > NODES) return false;
-  }
-  if (all.n) qsort(all.data, all.n, sizeof *all.data, by_id);
-  *p = (program){all.n, all.data};
-  return true;
-}
-
-static uint32_t cell(const search *s, const tg_uop *u, uint32_t lane) {
-  return s->slot[u->id] - 1 + (u->lanes > 1 ? lane : 0);
-}
-
-static bool compute(const search *s, const tg_uop *u, uint32_t lane, tg_value *out) {
-  tg_value v[3];
-  bool known[3], all = true;
-  if (u->n > 3 || !u->n) return false;
-  for (uint32_t i = 0; i < u->n; i++) {
-    uint32_t c = cell(s, u->src[i], lane);
-    v[i] = s->value.data[c];
-    all &= known[i] = s->known.data[c];
-  }
-  if (!all && u->op == TG_OP_AND && u->type == TG_BOOL) {   /* false whatever the other is */
-    out->i = 0;
-    return (known[0] && !v[0].i) || (known[1] && !v[1].i);
-  }
-  if (!all && u->op == TG_OP_WHERE && known[0] && known[v[0].i ? 1 : 2]) {
-    *out = v[v[0].i ? 1 : 2];
-    return true;
-  }
-  if (!all || u->op == TG_OP_BITCAST) return false;
-  if (u->op == TG_OP_CAST) return tg_convert(u->type, u->src[0]->type, v[0], out);
-  return tg_evaluate(u->op, u->type, u->src[u->n - 1]->type, v, out);
-}
-
-static void run(search *s, const program *p) {
-  for (uint32_t i = 0; i < p->n; i++) {
-    const tg_uop *u = p->u[i];
-    uint32_t at = s->slot[u->id] - 1;
-    if (u->op == TG_OP_RANGE) s->value.data[at].i = s->range[tg_range_ordinal(u)];
-    else
-      for (uint32_t l = 0; l < u->lanes; l++) s->known.data[at + l] = compute(s, u, l, &s->value.data[at + l]);
-  }
-}
-
-/* False: not known, or beyond all that is computed with here. */
-static bool read_value(const search *s, const tg_uop *u, uint32_t lane, int64_t *out) {
-  uint32_t c = cell(s, u, lane);
-  tg_i128 v = s->value.data[c].i;
-  if (!s->known.data[c] || v > (tg_i128)1 << 61 || v < -((tg_i128)1 << 61)) return false;
-  *out = (int64_t)v;
-  return true;
-}
+/* ---- accesses ---- */
 
 static bool extent_of(search *s, const access *a, uint32_t var, int64_t *out) {
-  run(s, &a->extent[var]);
-  return read_value(s, tg_extent(a->var[var]), 0, out);
+  tg_node_run(&s->values, &a->extent[var]);
+  return tg_node_read(&s->values, tg_extent(a->var[var]), 0, out);
 }
-
-/* ---- accesses ---- */
 
 /* Do iterations that have no order of the text's share its memory? Or lanes? */
 static bool concerned(const access *a) {
@@ -242,7 +145,7 @@ static bool plan_access(search *s, access *a) {
   if (tg_gate(a->node)) roots[n++] = tg_gate(a->node);
   for (uint32_t i = 0; i < n; i++)
     if (roots[i]->lanes > a->lanes) a->lanes = roots[i]->lanes;
-  if (!concerned(a) || !plan(s, n, roots, &a->self)) return false;
+  if (!concerned(a) || !tg_node_plan(&s->values, n, roots, &a->self)) return false;
   for (uint32_t i = 0; i < a->depth; i++) a->var[a->vars++] = a->end[i]->src[0];
   for (uint32_t i = 0; i < a->self.n; i++) {   /* of reductions; their extents are made before them */
     const tg_uop *u = a->self.u[i];
@@ -254,7 +157,7 @@ static bool plan_access(search *s, access *a) {
     a->var[a->vars++] = u;
   }
   for (uint32_t i = 0; i < a->vars; i++)
-    if (!plan(s, 1, &a->var[i]->src[0], &a->extent[i])) return false;
+    if (!tg_node_plan(&s->values, 1, &a->var[i]->src[0], &a->extent[i])) return false;
   return true;
 }
 
@@ -365,7 +268,7 @@ static void report(search *s, const access *a, const instance *x, const access *
   print_instance(s, &out, b, y->values);
   tg_str_printf(&out, " %s it", b->node->op == TG_OP_STORE ? "stores" : "reads");
   for (uint32_t i = 0; i < s->j->params.n; i++)
-    tg_str_printf(&out, "%s%s = %lld", i ? ", " : ", when ", s->j->params.data[i].name, (long long)s->param[i]);
+    tg_str_printf(&out, "%s%s = %lld", i ? ", " : ", when ", s->j->params.data[i].name, (long long)s->values.param[i]);
   tg_str_printf(&out, ": %s", why);
   f->at[f->n] = b->statement;
   f->with[f->n] = a->statement;
@@ -462,10 +365,10 @@ static bool same_parallel(const access *a, const instance *x, const instance *y)
 /* The instance that the ranges' values make, in memory of this call; false: not known, or its gate is shut. */
 static bool take_instance(search *s, const access *a, uint32_t lane, int64_t *values, int64_t *subscripts) {
   int64_t open = 1;
-  if (tg_gate(a->node) && (!read_value(s, tg_gate(a->node), lane, &open) || !open)) return false;
+  if (tg_gate(a->node) && (!tg_node_read(&s->values, tg_gate(a->node), lane, &open) || !open)) return false;
   for (uint32_t d = 0; d < a->rank; d++)
-    if (!read_value(s, a->node->src[1 + d], lane, &subscripts[d])) return false;
-  for (uint32_t i = 0; i < a->vars; i++) values[i] = s->range[tg_range_ordinal(a->var[i])];
+    if (!tg_node_read(&s->values, a->node->src[1 + d], lane, &subscripts[d])) return false;
+  for (uint32_t i = 0; i < a->vars; i++) values[i] = s->values.range[tg_range_ordinal(a->var[i])];
   return true;
 }
 
@@ -512,7 +415,7 @@ static void sample(search *s, uint32_t number, uint32_t var, int64_t budget) {  
   const access *a = &s->all.data[number];
   int64_t extent;
   if (var == a->vars) {
-    run(s, &a->self);
+    tg_node_run(&s->values, &a->self);
     for (uint32_t l = 0; l < s->all.data[number].lanes; l++) enter(s, number, l);
     return;
   }
@@ -522,7 +425,8 @@ static void sample(search *s, uint32_t number, uint32_t var, int64_t budget) {  
   if (n < 2 && parallel && var >= a->shared) n = 2;
   if (n > extent) n = extent;
   for (int64_t i = 0; i < n; i++) {   /* the first ones, and the last */
-    s->range[tg_range_ordinal(a->var[var])] = var < a->shared ? extent / 2 : n > 2 && i == n - 1 ? extent - 1 : i;
+    int64_t at = var < a->shared ? extent / 2 : n > 2 && i == n - 1 ? extent - 1 : i;
+    s->values.range[tg_range_ordinal(a->var[var])] = at;
     sample(s, number, var + 1, budget / n > 0 ? budget / n : 1);
   }
 }
@@ -530,9 +434,9 @@ static void sample(search *s, uint32_t number, uint32_t var, int64_t budget) {  
 /* ---- the iteration of one access that touches another's element ---- */
 
 static bool subscripts_now(search *s, const access *a, int64_t *out) {
-  run(s, &a->self);
+  tg_node_run(&s->values, &a->self);
   for (uint32_t d = 0; d < a->rank; d++)
-    if (!read_value(s, a->node->src[1 + d], 0, &out[d])) return false;
+    if (!tg_node_read(&s->values, a->node->src[1 + d], 0, &out[d])) return false;
   return true;
 }
 
@@ -540,10 +444,10 @@ static bool subscripts_now(search *s, const access *a, int64_t *out) {
 static void try_iteration(search *s, const access *a, const instance *x, const access *b) {
   int64_t values[VARIABLES], subscripts[RANK];
   for (uint32_t v = 0; v < b->vars; v++) {
-    int64_t extent, at = s->range[tg_range_ordinal(b->var[v])];
+    int64_t extent, at = s->values.range[tg_range_ordinal(b->var[v])];
     if (!extent_of(s, b, v, &extent) || at < 0 || at >= extent) return;
   }
-  run(s, &b->self);
+  tg_node_run(&s->values, &b->self);
   for (uint32_t l = 0; l < b->lanes; l++) {
     instance y = {.lane = l, .values = values, .subscripts = subscripts};
     if (!take_instance(s, b, l, values, subscripts) || !same_memory(a, x, b, &y)) continue;
@@ -559,13 +463,13 @@ static void solve(search *s, const access *a, const instance *x, const access *b
   bool given[VARIABLES] = {0}, moves[VARIABLES] = {0};
   uint32_t common = common_loops(a, b);
   for (uint32_t v = 0; v < b->vars; v++) {
-    s->range[tg_range_ordinal(b->var[v])] = v < b->shared ? x->values[v] : 0;
+    s->values.range[tg_range_ordinal(b->var[v])] = v < b->shared ? x->values[v] : 0;
     if (!extent_of(s, b, v, &extent[v])) return;
     given[v] = v < b->shared;
   }
   if (!subscripts_now(s, b, base)) return;
   for (uint32_t v = b->shared; v < b->vars; v++) {
-    int64_t *value = &s->range[tg_range_ordinal(b->var[v])];
+    int64_t *value = &s->values.range[tg_range_ordinal(b->var[v])];
     *value = 1;
     if (!subscripts_now(s, b, now)) return;
     *value = 0;
@@ -584,14 +488,14 @@ static void solve(search *s, const access *a, const instance *x, const access *b
       if (best == b->vars) break;
       int64_t c = coefficient[best][d], step = (distance > 0) == (c > 0) ? distance / c : 0;
       if (step >= extent[best]) step = extent[best] > 0 ? extent[best] - 1 : 0;
-      s->range[tg_range_ordinal(b->var[best])] = step;
+      s->values.range[tg_range_ordinal(b->var[best])] = step;
       distance -= step * c;
       given[best] = true;
     }
   }
   try_iteration(s, a, x, b);
   for (uint32_t v = b->shared; v < common; v++) {   /* ranges that its element does not depend on: another iteration */
-    int64_t *value = &s->range[tg_range_ordinal(b->var[v])], before = *value;
+    int64_t *value = &s->values.range[tg_range_ordinal(b->var[v])], before = *value;
     if (moves[v] || way_of(b->var[v]) == IN_ORDER) continue;
     *value = before ? 0 : 1;
     try_iteration(s, a, x, b);
@@ -619,13 +523,6 @@ static void solve_all(search *s) {
 
 /* ---- parameters ---- */
 
-static bool holds(search *s, const tg_uop *u, int64_t *value) {
-  program p;
-  if (!plan(s, 1, &u, &p)) return false;
-  run(s, &p);
-  return read_value(s, u, 0, value);
-}
-
 /* Do its rows not overlap? Dimensions in the order of their strides. */
 static bool dense(search *s, const tg_uop *define) {
   uint32_t rank = define->n / 2;
@@ -633,7 +530,8 @@ static bool dense(search *s, const tg_uop *define) {
   bool used[RANK] = {0};
   if (rank > RANK) return false;
   for (uint32_t i = 0; i < rank; i++)
-    if (!holds(s, define->src[i], &dim[i]) || !holds(s, define->src[rank + i], &stride[i]) || !stride[i])
+    if (!tg_node_value(&s->values, define->src[i], &dim[i]) ||
+        !tg_node_value(&s->values, define->src[rank + i], &stride[i]) || !stride[i])
       return false;
     else if (stride[i] < 0) stride[i] = -stride[i];
   for (uint32_t k = 0; k < rank; k++) {
@@ -655,7 +553,7 @@ static bool is_strided(const tg_uop *u) { return u->op == TG_OP_DEFINE && u->arg
 static bool sound_choice(search *s) {
   int64_t v;
   for (uint32_t i = 0; i < s->j->requires.n; i++)
-    if (!holds(s, s->j->requires.data[i], &v) || !v) return false;
+    if (!tg_node_value(&s->values, s->j->requires.data[i], &v) || !v) return false;
   for (uint32_t i = 0; s->author && i < s->author->sink->n; i++) {
     const tg_uop *u = s->author->sink->src[i];
     if (is_strided(u) && tg_buffer_info(s->j, u)->role != TG_ROLE_IN && !dense(s, u)) return false;
@@ -684,10 +582,9 @@ static void set_params(search *s, int64_t size, const uint8_t *stride) {
     tg_i128 m = p->multiple > 0 ? p->multiple : 1, v = (stride[i] ? (tg_i128)1 << (12 + i % 8) : size + i) / m * m;
     if (v > p->hi) v = tg_floor_div(p->hi, m) * m;
     if (v < p->lo) v = -tg_floor_div(-(tg_i128)p->lo, m) * m;
-    s->param[i] = (int64_t)v;
+    s->values.param[i] = (int64_t)v;
   }
-  for (uint32_t i = 0; i < s->params.n; i++)
-    s->value.data[s->slot[s->params.data[i]->id] - 1].i = s->param[s->params.data[i]->arg];
+  tg_node_take_params(&s->values);
 }
 
 /* ---- */
@@ -724,10 +621,7 @@ void tg_find_order_faults(tg_job *j, const tg_uop *sink, const char *stage, cons
                 .stored = tg_new(&j->env, uint8_t, j->buffers.n + 1),
                 .define_depth = tg_new(&j->env, uint32_t, j->buffers.n + 1),
                 .barrier = tg_new(&j->env, uint8_t, n),
-                .seen = tg_new(&j->env, uint32_t, n),
-                .slot = tg_new(&j->env, uint32_t, n),
-                .range = tg_new(&j->env, int64_t, j->ranges.n + 1),
-                .param = tg_new(&j->env, int64_t, j->params.n + 1),
+                .values = tg_node_values_of(j),
                 .faults = out};
   seeing v = {tg_new(&j->env, uint32_t, n), 1};
   see_stores(s, sink);
