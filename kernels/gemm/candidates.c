@@ -155,6 +155,7 @@ static uint32_t choose(choosing *w, const tg_gemm_problem *whole, uint32_t threa
                                     .axis = axes,
                                     .axes_n = TG_COUNT(axes),
                                     .prices = PRICES,
+                                    .fits = tg_gemm_fits,
                                     .binding = w->binding,
                                     .bindings_n = w->bindings,
                                     .launch = w->launch,

@@ -31,6 +31,13 @@ static void put(tg_kit_choice *c, const char *name, int64_t value) {
   c->knob[c->knobs_n++] = (tg_binding){name, value, value, 1};
 }
 
+bool tg_gemm_fits(const tg_target *t, const tg_kit_choice *c) {
+  int64_t mr = tg_kit_knob_of(c, "MR", 1), nu = tg_kit_knob_of(c, "NU", 1), nc = tg_kit_knob_of(c, "NC", 0),
+          sums = tg_kit_knob_of(c, "SUMS", 1);
+  int64_t needed = nc ? mr * nc + smaller(mr, nc) + 1 : sums * mr * nu + nu + 1;
+  return needed <= (int64_t)t->vector_registers;
+}
+
 /* ---- the points ---- */
 
 static const char *const tile_knobs[] = {"VL", "NU", "NC", "MR", "SUMS", "TR", "TC"};

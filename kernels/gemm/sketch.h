@@ -97,6 +97,10 @@ void tg_gemm_propose(const tg_gemm_problem *p, const tg_target *t, const int64_t
 void tg_gemm_choose_knobs(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, const tg_gemm_sketch *sketch,
                           tg_kit_choice *out);
 
+/* Do the registers hold a tile and what a term of it needs? If they do not, LLVM keeps no sum in a register from one
+ * round of an unrolled loop to the next. */
+bool tg_gemm_fits(const tg_target *t, const tg_kit_choice *c);
+
 enum { TG_GEMM_SHARED_KC = 64 };   /* least KC for which gemm_stream lets all rows share a block, and prefetches it */
 enum { TG_GEMM_DOT_WHOLE = 256 };   /* multiply-adds of vectors that gemm_dot writes without a loop */
 /* What gemm_dot does with the last terms, if `terms` is not a multiple of vl. */

@@ -58,6 +58,7 @@ static int64_t beside(void *user, uint32_t from, uint32_t axis, uint32_t turn) {
     int64_t to = neighbour(a->values, knob->lo, turn);
     if (!to) return TG_POINT_SKIP;
     knob->lo = knob->hi = to;
+    if (w->q->fits && !w->q->fits(&w->c->target, &next.choice)) return TG_POINT_SKIP;
     for (uint32_t k = 0; k < w->points; k++)
       if (tg_kit_same_choice(&w->point[k].choice, &next.choice)) return TG_POINT_SKIP;
     w->point[w->points] = next;

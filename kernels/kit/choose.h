@@ -30,6 +30,7 @@ typedef struct tg_kit_question {
   uint32_t candidates_n;
   const tg_kit_axis *axis;       /* from the cheapest candidate on, its knobs are changed one at a time */
   uint32_t axes_n, prices;       /* prices: most candidates to price on that way */
+  bool (*fits)(const tg_target *t, const tg_kit_choice *c);   /* may a candidate on that way be priced? NULL: any */
   const tg_binding *binding;     /* of the kernels' parameters, without knobs */
   uint32_t bindings_n;
   const tg_kit_priced *launch;   /* one at least, TG_PRICED at most */

@@ -389,6 +389,12 @@ void tg_emit_begin(tg_emitter *e, LLVMValueRef fn, const char *name) {
   if (!e->tasks) tg_emit_attribute(e, fn, "target-features", e->target->features);
   if (e->target->tune[0]) tg_emit_attribute(e, fn, "tune-cpu", e->target->tune);
   if (e->target->vector_bytes == 64) tg_emit_attribute(e, fn, "prefer-vector-width", "512");
+  /* Without it the places of spilled vectors are aligned to 16 bytes alone, as the stack is, and most of wider ones
+   * cross a line. */
+  if (!e->device && !e->tasks && e->target->arch == TG_ARCH_X86_64 && e->target->vector_bytes > 16)
+    LLVMAddAttributeAtIndex(fn, LLVMAttributeFunctionIndex,
+                            LLVMCreateEnumAttribute(e->c, LLVMGetEnumAttributeKindForName("alignstack", 10),
+                                                    e->target->vector_bytes));
   /* A frame of many spilled registers may be larger than the guard page below a thread's stack: each page is touched in
    * turn, so that a small stack ends in a fault and never in memory of others. */
   if (!e->device && !e->tasks) tg_emit_attribute(e, fn, "probe-stack", "inline-asm");

@@ -420,9 +420,10 @@ void tg_target_derive(tg_target *t) {
   t->gathers_slowly = (x86 && !v3) || m->gather_lane > m->insert_lane;
   t->double_pumped = wide && m->fma[2] < m->fma[1];
   t->asking = m->prefetch > 1.5 ? TG_ASK_MUCH : m->prefetch > 1 ? TG_ASK_SOME : TG_ASK_NOTHING;
-  /* With LLVM's scheduling models of Zen 4 and 5 (alone to have both SSE4A and AVX-512), the loads of all unrolled
-   * terms come first and the accumulators spill to the stack: products of 32x32x32 took 1.7 times as long. */
-  if (wide && (t->needs & X(SSE4A))) snprintf(t->tune, sizeof t->tune, "sapphirerapids");
+  /* With LLVM's scheduling models of other processors with AVX-512 (Zen 4 and 5, Skylake to Ice Lake) loads of unrolled
+   * terms come so early that accumulators spill to the stack, though there are registers for all: products of 32x32x32
+   * took 1.7 times as long on Zen 5. */
+  if (wide) snprintf(t->tune, sizeof t->tune, "sapphirerapids");
 }
 
 /* The machine that code for a row is chosen for: the row's own, or the nearest; of x86-64 AMD's alone have SSE4A. */
