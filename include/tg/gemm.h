@@ -132,6 +132,10 @@ typedef struct tg_gemm_desc {   /* zero means default; fields are only ever appe
   int64_t likely[TG_GEMM_LIKELY];
   /* as in tg_compile_options (tg.h): once it is not 0, the planning ends with TG_CANCELLED. NULL: none */
   const int *cancel;
+  /* of m, n and k the sizes that calls mostly have, within their ranges, if several are ranges: kernels are compared
+   * for these alone, and take all sizes as ever. So plans for different parts of a range have the same code where their
+   * choice is the same. {0, 0}: all */
+  tg_dim mostly[3];
 } tg_gemm_desc;
 
 typedef struct tg_gemm_call {   /* zero means default; fields are only ever appended */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * The plans of the BLAS front. Only this file has global state: one context, created by the first call, and a plan for
  * each class of calls (type, transposes, alpha and beta, coarse sizes), made by the first call of its class. Sizes are
- * run-time values, so later calls compile nothing. Kernels are kept between processes in a folder of the user. LLVM
- * takes 30 ms to load, so it is in a second library, libtg_jit.so.0 beside this one, which is opened only when a
- * kernel is not in the folder.
+ * run-time values, so later calls compile nothing; classes whose kernels are chosen alike have the same code. Kernels
+ * are kept between processes in a folder of the user. LLVM takes 30 ms to load, so it is in a second library,
+ * libtg_jit.so.0 beside this one, which is opened only when a kernel is not in the folder.
  *   TG_BLAS_CACHE    the folder; empty: none. If not set: XDG_CACHE_HOME/tg, else HOME/.cache/tg
  *   TG_BLAS_THREADS  most threads; if not set: OMP_NUM_THREADS, else all
  *   TG_BLAS_TARGET   name of the target to compile for. If not set, or if this processor cannot run it: the host
@@ -28,11 +28,11 @@ typedef tg_blas_product product;
 
 /* ---- the process's state ---- */
 
-/* ROW_CLASSES: of rows, and of columns. Small products have classes of their own, without any of terms. */
+/* ROW_CLASSES: of rows, and of columns. The last factor: are lines of B a multiple of PAGE apart? */
 enum {
-  ROW_CLASSES = 3,
-  TERM_CLASSES = 3,
-  SIZE_CLASSES = (1 + TERM_CLASSES) * ROW_CLASSES * ROW_CLASSES,
+  ROW_CLASSES = 8,
+  TERM_CLASSES = 5,
+  SIZE_CLASSES = TERM_CLASSES * ROW_CLASSES * ROW_CLASSES * 2,
   CLASSES = 2 * 2 * 2 * 2 * 2 * SIZE_CLASSES
 };
 
@@ -49,6 +49,10 @@ typedef struct {
 
 enum { LINKED, OPENED, ENGINES };
 
+/* The plan of a class, and the engine that made it. code: bare code, where the plan has it, else NULL; scratch: that
+ * needs scratch memory. plan NULL: none can be made. */
+typedef struct { const engine *by; tg_gemm *plan; tg_gemm_code *code; bool scratch; } planned;
+
 static struct {
   pthread_once_t once;
   pthread_mutex_t lock;        /* held while a plan is made */
@@ -59,10 +63,7 @@ static struct {
   tg_context_options options;
   char folder[4096];
   int threads;
-  _Atomic(tg_gemm *) plan[ENGINES][CLASSES];
-  _Atomic(tg_gemm_code *) code[CLASSES];   /* bare code of plans that have it, else NULL */
-  bool scratch[CLASSES];       /* that code needs scratch memory; written before it */
-  atomic_bool refused[CLASSES];   /* no plan can be made for the class */
+  _Atomic(const planned *) plan[CLASSES];   /* NULL: no call yet */
 } state = {.once = PTHREAD_ONCE_INIT,
            .lock = PTHREAD_MUTEX_INITIALIZER,
            .engine = {{.create = tg_context_create_runtime_sized,
@@ -163,17 +164,33 @@ static void *workspace_of(size_t bytes, bool *own) {
 
 /* ---- classes ---- */
 
-/* A product is small if none of its sizes is above SMALL: then the plan of its class is one kernel. Other plans divide
- * the sizes of their class by themselves. Up to SMALL terms, copies of all terms of a tile's columns are possible, and
- * up to LONG terms those of FEW rows. */
-enum { FEW = 16, SMALL = 128, LONG = 1 << 16 };
-static const tg_dim small_rows[ROW_CLASSES] = {{1, 0}, {2, FEW}, {FEW + 1, SMALL}},
-                    rows[ROW_CLASSES] = {{1, 0}, {2, FEW}, {FEW + 1, INT_MAX}},
-                    term_class[TERM_CLASSES] = {{1, SMALL}, {SMALL + 1, LONG}, {LONG + 1, INT_MAX}};
+/* A product is small if none of its sizes is above SMALL: then its plan is for one thread. Kernels are compiled for the
+ * wider of these ranges that a class lies in, so that classes can have the same code: up to SMALL terms, copies of all
+ * terms of a tile's columns are possible, and up to LONG terms those of FEW rows. */
+enum { FEW = 16, SMALL = 128, LONG = 1 << 16, DIGITS = 32 };
+static const tg_dim small_rows[] = {{1, 0}, {2, FEW}, {FEW + 1, SMALL}}, rows[] = {{1, 0}, {2, FEW}, {FEW + 1, INT_MAX}},
+                    terms[] = {{1, SMALL}, {SMALL + 1, LONG}, {LONG + 1, INT_MAX}};
 
 static inline bool is_small(const product *p) { return p->m <= SMALL && p->n <= SMALL && p->k <= SMALL; }
-static inline int class_of_rows(int64_t n) { return (n > 1) + (n > FEW); }
-static inline int class_of_terms(int64_t k) { return (k > SMALL) + (k > LONG); }
+static int range_of_rows(int64_t n) { return (n > 1) + (n > FEW); }
+static int range_of_terms(int64_t k) { return (k > SMALL) + (k > LONG); }
+
+/* Classes of rows and of terms, by the binary digits of the number below: of each, sizes that one kernel is chosen for.
+ */
+static const uint8_t row_class[DIGITS] = {0, 1, 1, 2, 2, 3, 3, 4, 5, 5, 6, 6, 7, 7, 7, 7,
+                                          7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7},
+                     term_class[DIGITS] = {0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3,
+                                           3, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4};
+
+static inline int digits(int64_t n) { return n > 1 ? 64 - __builtin_clzll((unsigned long long)n - 1) : 0; }
+
+/* The sizes of the class that n is in. */
+static tg_dim sizes_of(const uint8_t of[DIGITS], int64_t n) {
+  int from = digits(n), to = from;
+  while (from && of[from - 1] == of[to]) from--;
+  while (to + 1 < DIGITS && of[to + 1] == of[from]) to++;
+  return (tg_dim){from ? ((int64_t)1 << (from - 1)) + 1 : 1, to + 1 < DIGITS ? (int64_t)1 << to : INT_MAX};
+}
 
 /* By bits: a comparison of numbers would raise FE_INVALID for a signaling NaN. */
 static inline bool is_one(const product *p, const void *x) {
@@ -186,24 +203,16 @@ static inline bool is_zero(const product *p, const void *x) {
 /* A call's class. */
 typedef struct { int at; bool scaled, update; } class;
 
+/* Lines that are a multiple of PAGE apart meet in one set of L1, whose sets no processor finds by more of an address than
+ * what it has within a page. */
+enum { PAGE = 4096 };
+
 static inline class class_of(const product *p) {
   bool scaled = !is_one(p, p->alpha), update = !is_zero(p, p->beta);
-  int kind = p->wide | p->ta << 1 | p->tb << 2 | scaled << 3 | update << 4;
-  bool small = is_small(p);
-  int terms = small ? 0 : 1 + class_of_terms(p->k),
-      size = (terms * ROW_CLASSES + class_of_rows(p->m)) * ROW_CLASSES + class_of_rows(p->n);
-  return (class){kind * SIZE_CLASSES + size, scaled, update};
-}
-
-/* A plan, and the engine that made it. */
-typedef struct { const engine *by; tg_gemm *plan; } chosen;
-
-static chosen find(int at) {
-  for (int e = 0; e < ENGINES; e++) {
-    tg_gemm *g = atomic_load_explicit(&state.plan[e][at], memory_order_acquire);
-    if (g) return (chosen){&state.engine[e], g};
-  }
-  return (chosen){NULL, NULL};
+  bool apart = !p->tb && !((uint64_t)p->ldb << (2 + p->wide) & (PAGE - 1));
+  int kind = p->wide | p->ta << 1 | p->tb << 2 | scaled << 3 | update << 4,
+      size = (term_class[digits(p->k)] * ROW_CLASSES + row_class[digits(p->m)]) * ROW_CLASSES + row_class[digits(p->n)];
+  return (class){(kind << 1 | apart) * (SIZE_CLASSES / 2) + size, scaled, update};
 }
 
 /* Planning needs more stack than some threads have, so it runs on a thread of its own. But the second library is opened
@@ -215,51 +224,50 @@ static void make(void *user) {
   if (p->by->plan(p->by->context, p->desc, sizeof *p->desc, &p->plan) != TG_OK) p->plan = NULL;
 }
 
-/* Bare code, where the plan has it. */
-static void take_code(const engine *by, const tg_gemm *plan, int at) {
-  tg_gemm_info info;
-  by->describe(plan, &info, sizeof info);
-  state.scratch[at] = info.workspace != 0;
-  atomic_store_explicit(&state.code[at], by->function(plan), memory_order_release);
+/* A plan by the first engine that can make it; the caller holds the lock. */
+static const planned *make_first(const tg_gemm_desc *d) {
+  static const planned none;
+  for (int e = 0; e < ENGINES; e++) {
+    if (e == OPENED) open_compiler();
+    planning work = {&state.engine[e], d, NULL};
+    if (work.by->context) tg_run_on_own_stack(make, &work);
+    planned *made = work.plan ? malloc(sizeof *made) : NULL;
+    if (!made) continue;
+    tg_gemm_info info;
+    work.by->describe(work.plan, &info, sizeof info);
+    *made = (planned){work.by, work.plan, work.by->function(work.plan), info.workspace != 0};
+    return made;
+  }
+  return &none;
 }
 
-static chosen make_plan(const product *p, class c) {
+static const planned *make_plan(const product *p, class c) {
   bool small = is_small(p);
   const tg_dim *of = small ? small_rows : rows;
-  tg_gemm_desc d = {.a = p->wide ? TG_F64 : TG_F32,
-                    .a_major = p->ta ? TG_ROW_MAJOR : TG_COLUMN_MAJOR,
-                    .b_major = p->tb ? TG_ROW_MAJOR : TG_COLUMN_MAJOR,
-                    .c_major = TG_COLUMN_MAJOR,
-                    .alpha = c.scaled,
-                    .beta = c.update,
-                    .m = of[class_of_rows(p->m)],
-                    .n = of[class_of_rows(p->n)],
-                    .k = term_class[class_of_terms(p->k)],
-                    .threads = state.threads ? state.threads : -1,
-                    .likely = {p->m, p->n, p->k, p->lda, p->ldb, p->ldc},
-                    .flags = TG_GEMM_OVERLAP_UNCHECKED | TG_GEMM_NOT_ZERO};
-  int at = c.at;
-  if (small) d.threads = 1, d.flags |= TG_GEMM_ONE_KERNEL;   /* its bare code serves the class */
+  const tg_gemm_desc d = {
+      .a = p->wide ? TG_F64 : TG_F32,
+      .a_major = p->ta ? TG_ROW_MAJOR : TG_COLUMN_MAJOR,
+      .b_major = p->tb ? TG_ROW_MAJOR : TG_COLUMN_MAJOR,
+      .c_major = TG_COLUMN_MAJOR,
+      .alpha = c.scaled,
+      .beta = c.update,
+      .m = of[range_of_rows(p->m)],
+      .n = of[range_of_rows(p->n)],
+      .k = terms[range_of_terms(p->k)],
+      .threads = small ? 1 : state.threads ? state.threads : -1,
+      .likely = {p->m, p->n, p->k, p->lda, p->ldb, p->ldc},
+      .mostly = {sizes_of(row_class, p->m), sizes_of(row_class, p->n), sizes_of(term_class, p->k)},
+      .flags = TG_GEMM_OVERLAP_UNCHECKED | TG_GEMM_NOT_ZERO | TG_GEMM_ONE_KERNEL};
   pthread_mutex_lock(&state.lock);
-  chosen found = find(at);
-  for (int e = 0; e < ENGINES && !found.plan && !atomic_load(&state.refused[at]); e++) {
-    if (e == OPENED) open_compiler();
-    planning work = {&state.engine[e], &d, NULL};
-    if (work.by->context) tg_run_on_own_stack(make, &work);
-    if (work.plan) {
-      if (small) take_code(work.by, work.plan, at);
-      atomic_store_explicit(&state.plan[e][at], work.plan, memory_order_release);
-    }
-    found = find(at);
-  }
-  if (!found.plan) atomic_store(&state.refused[at], true);
+  const planned *found = atomic_load(&state.plan[c.at]);
+  if (!found) atomic_store_explicit(&state.plan[c.at], found = make_first(&d), memory_order_release);
   pthread_mutex_unlock(&state.lock);
   return found;
 }
 
-static chosen plan_for(const product *p, class c) {
-  chosen found = find(c.at);
-  if (found.plan || atomic_load_explicit(&state.refused[c.at], memory_order_relaxed)) return found;
+static const planned *plan_for(const product *p, class c) {
+  const planned *found = atomic_load_explicit(&state.plan[c.at], memory_order_acquire);
+  if (found) return found;
   pthread_once(&state.once, begin);
   return make_plan(p, c);
 }
@@ -286,12 +294,12 @@ void tg_blas_loops(const product *p) { loop(p, false); }
 
 /* Runs a small product by its bare code: all is checked already, and tg_gemm_run would take longer than the product.
  * Scratch memory is on the heap, as it is too large for the stacks of some threads. False: there is none. */
-static bool run_bare(const product *p, class c, tg_gemm_code *code) {
+static bool run_bare(const product *p, class c, const planned *with) {
   bool own = false;
   char *room = NULL;
   product q;
   const product *from = p;
-  if (state.scratch[c.at]) {
+  if (with->scratch) {
     room = workspace_of(TG_GEMM_SCRATCH + SCRATCH_ALIGN, &own);
     if (!room) return false;
   }
@@ -302,44 +310,33 @@ static bool run_bare(const product *p, class c, tg_gemm_code *code) {
     if (p->n == 1) q.n = p->m;
     if (!c.scaled) q.alpha = p->beta;
   }
-  code(from->operands, from->sizes + (p->m == 1) + (p->n == 1),
+  with->code(from->operands, from->sizes + (p->m == 1) + (p->n == 1),
        room ? room + (SCRATCH_ALIGN - (uintptr_t)room % SCRATCH_ALIGN) % SCRATCH_ALIGN : NULL, 0);
   if (own) free(room - offsetof(scratch, memory));
   return true;
 }
 
-static bool run(const product *p, class c, chosen with) {
+static bool run(const product *p, class c, const planned *with) {
   bool own = false, ran = false;
   tg_gemm_call call = {.m = p->m, .n = p->n, .k = p->k, .a = p->a, .b = p->b, .c = p->c,
                        .alpha = c.scaled ? p->alpha : NULL, .beta = c.update ? p->beta : NULL};
   call.a_strides[!p->ta] = p->lda, call.b_strides[!p->tb] = p->ldb, call.c_strides[1] = p->ldc;
   if ((double)p->m * (double)p->n * (double)p->k < 2e5) call.threads = 1;   /* about 10 us of work */
-  call.workspace_bytes = with.by->workspace(with.plan, &call, sizeof call);
+  call.workspace_bytes = with->by->workspace(with->plan, &call, sizeof call);
   call.workspace = call.workspace_bytes ? workspace_of(call.workspace_bytes, &own) : NULL;
-  if (call.workspace || !call.workspace_bytes) ran = with.by->run(with.plan, &call, sizeof call) == TG_OK;
+  if (call.workspace || !call.workspace_bytes) ran = with->by->run(with->plan, &call, sizeof call) == TG_OK;
   if (call.workspace && own) free((char *)call.workspace - offsetof(scratch, memory));
-  return ran;
-}
-
-static bool compute_planned(const product *p, class c) {
-  chosen with = plan_for(p, c);
-  tg_gemm_code *code = atomic_load_explicit(&state.code[c.at], memory_order_acquire);
-  tg_blas_flags flags;
-  if (!with.plan) return false;
-  tg_blas_flags_begin(&flags);
-  bool ran = code ? run_bare(p, c, code) : run(p, c, with);
-  tg_blas_flags_end(&flags, p);
   return ran;
 }
 
 /* Computes a product whose sizes are below 2^31. */
 static bool compute(const product *p) {
   class c = class_of(p);
-  tg_gemm_code *code = atomic_load_explicit(&state.code[c.at], memory_order_acquire);
+  const planned *with = plan_for(p, c);
   tg_blas_flags flags;
-  if (!code) return compute_planned(p, c);
+  if (!with->plan) return false;
   tg_blas_flags_begin(&flags);
-  bool ran = run_bare(p, c, code);
+  bool ran = with->code ? run_bare(p, c, with) : run(p, c, with);
   tg_blas_flags_end(&flags, p);
   return ran;
 }

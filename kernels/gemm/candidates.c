@@ -37,6 +37,10 @@ static void put_question(const tg_gemm *g, const tg_gemm_problem *whole, const t
   int n = snprintf(out, KEY, "gemm %016llx", (unsigned long long)epilogue);
   for (uint32_t i = 0; i < TG_COUNT(value) && n < KEY; i++)
     n += snprintf(out + n, (size_t)(KEY - n), " %lld", (long long)value[i]);
+  for (uint32_t i = 0; regions && i < TG_COUNT(g->mostly) && n < KEY; i++)
+    if (g->mostly[i].hi)
+      n += snprintf(out + n, (size_t)(KEY - n), " %c %lld..%lld", "mnk"[i], (long long)g->mostly[i].lo,
+                    (long long)g->mostly[i].hi);
   if (any) snprintf(out + n, (size_t)(KEY - n), " any");
   for (uint32_t i = 0; !any && regions && is_likely(g, q) && i < TG_COUNT(g->likely) && n < KEY; i++)
     n += snprintf(out + n, (size_t)(KEY - n), "%s%lld", i ? " " : " likely ", (long long)g->likely[i]);
@@ -89,27 +93,39 @@ static void add_spread(choosing *w, const int64_t of[3], bool apart) {
   add_launch(w, of, ld);
 }
 
+/* Do lines of the rows' operand meet in one set of L1 in the call that is likely? */
+static bool is_apart(const tg_gemm *g, const tg_gemm_problem *q) {
+  uint32_t row = q->c_major == TG_GEMM_COLUMN;
+  bool lines = (row ? q->b_major : q->a_major) == (row ? TG_GEMM_COLUMN : TG_GEMM_ROW);
+  return lines && g->way && g->likely[3 + row] &&
+         g->likely[3 + row] * (int64_t)tg_type_bytes(row ? q->b : q->a) % g->way == 0;
+}
+
 /* Sizes that vary: the middle of all; of one range its ends; of two the four corners; of three every other of the eight
- * corners, so that each range has both of its ends twice, beside all ends of the others. */
+ * corners, so that each range has both of its ends twice, beside all ends of the others. If calls mostly have some of
+ * the sizes, of those the middle and the corners of all lower and of all upper ends, with lines as far apart as the
+ * likely call's. */
 static void add_launches(choosing *w) {
   const tg_target *t = &w->g->plan.context->target;
   const tg_gemm_problem *q = w->q;
-  const tg_kit_dim dim[] = {q->m, q->n, q->k};
+  const tg_kit_dim *near = w->g->mostly;
+  const tg_kit_dim dim[] = {near[0].hi ? near[0] : q->m, near[1].hi ? near[1] : q->n, near[2].hi ? near[2] : q->k};
+  bool some = near[0].hi || near[1].hi || near[2].hi, apart = some && is_likely(w->g, q) && is_apart(w->g, q);
   int64_t middle[3], lo[3], hi[3], range[3];
   uint32_t n = 0, row = q->c_major == TG_GEMM_COLUMN;
   for (uint32_t i = 0; i < 3; i++) {
     middle[i] = tg_gemm_middle(q, t, dim[i]), lo[i] = dim[i].lo, hi[i] = tg_gemm_end(q, t, dim[i]);
     if (lo[i] < hi[i]) range[n++] = i;
   }
-  add_spread(w, middle, false);
+  add_spread(w, middle, apart);
   for (uint32_t corner = 0; n && corner < 1u << n; corner++) {
     int64_t of[3];
-    if (n == 3 && __builtin_parity(corner) == 0) continue;
+    if (some ? corner && corner + 1 < 1u << n : n == 3 && __builtin_parity(corner) == 0) continue;
     memcpy(of, middle, sizeof of);
     for (uint32_t i = 0; i < n; i++) of[range[i]] = corner >> i & 1 ? hi[range[i]] : lo[range[i]];
-    add_spread(w, of, false);
+    add_spread(w, of, apart);
   }
-  if (w->g->way && !w->g->ld[row].lo && (row ? q->b_major : q->a_major) != TG_GEMM_STRIDES) add_spread(w, middle, true);
+  if (!some && w->g->way && !w->g->ld[row].lo && (row ? q->b_major : q->a_major) != TG_GEMM_STRIDES) add_spread(w, middle, true);
   if (is_likely(w->g, q)) add_launch(w, w->g->likely, w->g->likely + 3);
 }
 
@@ -125,7 +141,9 @@ static void add_candidate(choosing *w, const tg_gemm_point *p) {
 
 /* Of each launch the points with the least bounds, in turns. */
 static void add_candidates(choosing *w, uint32_t threads, bool open) {
-  uint32_t most = open ? TG_GEMM_OPEN_POINTS : TG_GEMM_POINTS + 1;
+  const tg_kit_dim *near = w->g->mostly;
+  bool apart = open && !near[0].hi && !near[1].hi && !near[2].hi;   /* launches of sizes that have little in common */
+  uint32_t most = apart ? TG_GEMM_OPEN_POINTS : TG_GEMM_POINTS + 1;
   for (uint32_t l = 0; l < w->launches; l++)
     tg_gemm_propose(w->q, &w->g->plan.context->target, open ? w->launch[l].size : NULL, threads, NULL, &w->points[l]);
   for (uint32_t i = 0; i < TG_COUNT(w->points[0].point); i++)

@@ -129,6 +129,21 @@ static tg_status read_sizes(planning *p) {
   return TG_OK;
 }
 
+static tg_status read_mostly(planning *p) {
+  tg_gemm *g = p->g;
+  const tg_kit_dim of[] = {g->problem.m, g->problem.n, g->problem.k};
+  for (uint32_t i = 0; i < TG_COUNT(of); i++) {
+    tg_dim d = p->desc->mostly[i];
+    if (!d.lo && !d.hi) continue;
+    int64_t hi = d.hi ? d.hi : d.lo;
+    if (d.lo < 1 || d.lo > hi || d.lo < of[i].lo || hi > of[i].hi)
+      return wrong(p, TG_EINVAL, "tg_gemm_desc.mostly[%u]: %lld..%lld is no part of the sizes %lld..%lld of %c", i,
+                   (long long)d.lo, (long long)d.hi, (long long)of[i].lo, (long long)of[i].hi, "mnk"[i]);
+    g->mostly[i] = (tg_kit_dim){d.lo, hi};
+  }
+  return TG_OK;
+}
+
 static tg_status read_packing(planning *p) {
   const tg_gemm_packing *k = p->desc->packing;
   tg_gemm_problem *q = &p->g->problem;
@@ -415,6 +430,7 @@ static tg_status read_descriptor(planning *p) {
   if (s == TG_OK) s = read_types(p);
   if (s == TG_OK) s = read_quantised(p);
   if (s == TG_OK) s = read_sizes(p);
+  if (s == TG_OK) s = read_mostly(p);
   if (s == TG_OK) s = read_epilogue(p);
   return s == TG_OK ? read_packing(p) : s;
 }

@@ -56,6 +56,7 @@ struct tg_gemm {
   tg_kit_dim ld[3];                     /* leading dimensions of A, B, C; lo 0: each call gives it */
   /* of a call that comes: sizes, leading dimensions; 0: unknown */
   int64_t likely[TG_GEMM_LIKELY];
+  tg_kit_dim mostly[3];                 /* sizes that kernels are compared for; hi 0: all of the problem's */
   /* bytes: lines of an operand that are a multiple of this apart meet in one set of L1 */
   int64_t way;
   bool open;                             /* kernels are for all sizes of the plan, not for those of their part alone */

@@ -17,6 +17,7 @@ static const struct { const char *name; tg_gemm_desc d; } plans[] = {
         .likely = {100, 10, 300, 300, 300, 100}}},
     {"two", {.a_major = TG_COLUMN_MAJOR, .m = {33, 0}, .n = {1, MOST}, .k = {1, MOST}, .threads = 2}},
     {"one kernel", {.m = {1, MOST}, .n = {1, MOST}, .k = {1, MOST}, .flags = TG_GEMM_ONE_KERNEL}},
+    {"mostly", {.m = {1, MOST}, .n = {1, MOST}, .k = {1, MOST}, .mostly = {{5, 8}, {65, 128}, {0, 0}}, .flags = TG_GEMM_ONE_KERNEL}},
 };
 
 static const tg_kit_part *only_part(const tg_gemm *g, const int64_t size[GEMM_SIZES]) {
@@ -143,11 +144,35 @@ static void another_likely(const char *folder) {
   }
 }
 
+/* Kernels are compared for the sizes that calls mostly have: few rows take another one than many. What is chosen alike is compiled once, and no part of
+ * a range is taken for another. */
+static void parts_of_ranges(const char *folder) {
+  static const struct { tg_dim m, n; } mostly[] = {{{513, 700}, {513, 700}}, {{513, 700}, {513, 699}}, {{1, 2}, {513, 700}}};
+  char choice[3][64];
+  tg_context *c = NULL;
+  CHECK(tg_context_create(&(tg_context_options){.target = "x86-64-v3", .cache = folder, .compiled = count}, &c) == TG_OK, "no context");
+  for (uint32_t i = 0; c && i < 3; i++) {
+    tg_gemm *g = NULL;
+    int before = compiles, kept = files(folder);
+    tg_gemm_desc d = {.m = {1, MOST}, .n = {1, MOST}, .k = {1, MOST}, .mostly = {mostly[i].m, mostly[i].n, {129, 512}},
+                      .flags = TG_GEMM_ONE_KERNEL | TG_GEMM_NOT_ZERO};
+    CHECK(tg_gemm_plan(c, &d, &g) == TG_OK, "%s", tg_error_message(c));
+    if (!g) break;
+    const tg_kit_choice *k = &g->part[0].choice;
+    snprintf(choice[i], sizeof choice[i], "%s MR=%d NU=%d", k->sketch->name, (int)tg_kit_knob_of(k, "MR", 0), (int)tg_kit_knob_of(k, "NU", 0));
+    CHECK(compiles - before == (i != 1) && files(folder) > kept, "%u: %d compiled, %d files", i, compiles - before, files(folder) - kept);
+    tg_gemm_free(g);
+  }
+  CHECK(!strcmp(choice[0], choice[1]) && strcmp(choice[0], choice[2]), "%s, %s, %s", choice[0], choice[1], choice[2]);
+  tg_context_free(c);
+}
+
 int main(void) {
   char folder[TEST_PATH] = "tg-open-XXXXXX", command[TEST_PATH + 32];
   CHECK(test_folder(folder) != NULL, "no folder");
   for (uint32_t i = 0; i < sizeof plans / sizeof *plans; i++) try_plan(folder, i);
   another_likely(folder);
+  parts_of_ranges(folder);
   snprintf(command, sizeof command, "rm -r %s", folder);
   CHECK(!system(command), "%s", command);
   return TEST_END();

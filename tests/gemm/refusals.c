@@ -44,6 +44,9 @@ static void wrong_descriptors(tg_context *ctx) {
   refuse(ctx, &(tg_gemm_desc){DIMS, .epilogue = "acc", .arg = {{"acc", 0, 0}}}, "'acc' is no name, or one that is taken");
   refuse(ctx, &(tg_gemm_desc){DIMS, .epilogue = "acc", .arg = {{"x y", 0, 0}}}, "'x y' is no name");
   refuse(ctx, &(tg_gemm_desc){DIMS, .epilogue = "acc", .arg = {{"f32", 0, 0}}}, "tg_gemm_desc.arg[0]: 'f32' is no name");
+  refuse(ctx, &(tg_gemm_desc){DIMS, .mostly = {{4, 5}}}, "tg_gemm_desc.mostly[0]: 4..5 is no part of the sizes 4..4 of m");
+  refuse(ctx, &(tg_gemm_desc){DIMS, .mostly = {{0, 0}, {0, 5}}}, "tg_gemm_desc.mostly[1]: 0..5 is no part");
+  refuse(ctx, &(tg_gemm_desc){.m = {4, 0}, .n = {5, 0}, .k = {6, 60}, .mostly = {{0, 0}, {0, 0}, {5, 20}}}, "tg_gemm_desc.mostly[2]: 5..20 is no part");
   refuse(ctx, &(tg_gemm_desc){DIMS, .threads = -5}, "tg_gemm_desc.threads: -5 is neither");
   refuse(ctx, &(tg_gemm_desc){DIMS, .epilogue = "acc", .arg = {{"x", TG_BOOL, 0}}}, "arg[0].type");
   refuse(ctx, &(tg_gemm_desc){DIMS, .epilogue = "acc", .arg = {{"x", 0, 4}}}, "arg[0].per: 4");
