@@ -286,7 +286,7 @@ static void device_nest(tg_nest *n, const tg_uop *top) {
     return;
   }
   uint32_t depth = chain_of(top, chain);
-  if (tg_device_contraction(n, depth, chain)) return;
+  if (tg_device_weights(n, depth, chain) || tg_device_contraction(n, depth, chain)) return;
   if (stores_only(chain[depth - 1]) && tg_device_rows(n, depth, chain, top)) return;
   if (stores_only(chain[depth - 1])) perfect_nest(n, depth, chain);
   else if (tg_device_attention(n, chain[depth - 1])) {}

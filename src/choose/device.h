@@ -38,6 +38,9 @@ typedef struct tg_device_block {
   uint32_t threads, stages;              /* that fill it; blocks in a ring */
 } tg_device_block;
 void tg_device_block_words(const tg_device_block *c, tg_words *w);
+/* True if the perfect nest is a few rows times weights of four bits, in groups with a scale, which a matrix instruction
+ * computes, and was scheduled so. */
+bool tg_device_weights(tg_nest *n, uint32_t depth, const tg_uop *const *chain);
 /* A block of an operand that moves with columns, copied to LOCAL memory by the threads of `warps` warps. */
 typedef struct {
   const tg_uop *load, *loop, *sum;       /* its own loop, and that of the terms */

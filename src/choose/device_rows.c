@@ -350,7 +350,9 @@ static void choose_results(row_nest *r) {
   int64_t registers = t->core_registers ? t->core_registers / (ALL_WARPS * (int64_t)t->lanes) - REGISTERS : 0;
   double warps = (double)t->threads * 2 * ROWS_A_GROUP;
   int64_t rows = r->rows ? extent_of(r->rows) : 1, terms = r->vector;   /* of each row, and of what they share */
-  for (uint32_t i = 0; i < r->inners; i++) terms *= extent_of(r->inner[i]);
+  bool packed = r->inners > 0;   /* dot products of bytes take four in a register */
+  for (uint32_t i = 0; i < r->inners; i++) terms *= extent_of(r->inner[i]), packed &= !r->floats[i];
+  if (packed) terms = (terms + 3) / 4;
   for (; r->side > 1; r->side /= 2)
     if (rows % r->side == 0 && r->results / (r->many * r->side) >= warps &&
         r->many * r->side + (r->side + 1) * terms <= registers)

@@ -135,6 +135,10 @@ uint32_t tg_emit_gated(tg_emitter *, const tg_uop *const *list, uint32_t n);
 /* emit_products.c: products that are rounded to f16 keep the sign of zero on AMD */
 void tg_emit_products(tg_emitter *, LLVMValueRef fn);
 void tg_emit_unpack(tg_emitter *, LLVMValueRef fn);   /* weights of a few bits: emit_unpack.c */
+/* word & mask | magic */
+LLVMValueRef tg_emit_masked_magic(tg_emitter *, LLVMValueRef word, uint32_t mask, uint32_t magic);
+/* f16 of fields of a few bits in bytes; NULL: the conversion is of something else. emit_fields.c */
+LLVMValueRef tg_emit_fields(tg_emitter *, const tg_uop *cast);
 /* begins the body of a function whose arguments are set */
 void tg_emit_begin(tg_emitter *, LLVMValueRef fn, const char *name);
 void tg_emit_attribute(tg_emitter *, LLVMValueRef fn, const char *name, const char *value);

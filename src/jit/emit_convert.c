@@ -129,7 +129,9 @@ static LLVMValueRef saturate(tg_emitter *e, bool is_signed, LLVMTypeRef to, LLVM
 
 LLVMValueRef tg_emit_cast(tg_emitter *e, const tg_uop *u) {
   tg_type to = u->type, from = u->src[0]->type;
-  LLVMValueRef x = tg_emit_get(e, u->src[0], u->lanes);
+  LLVMValueRef x = tg_emit_fields(e, u);
+  if (x) return x;
+  x = tg_emit_get(e, u->src[0], u->lanes);
   LLVMTypeRef type = tg_emit_type(e, to, u->lanes);
   if (to == from) return x;
   if (to == TG_E4M3 || to == TG_E5M2 || from == TG_E4M3 || from == TG_E5M2) return NULL;

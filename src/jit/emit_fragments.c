@@ -295,6 +295,13 @@ static void find_partners(tg_emitter *e, const tg_uop *const *list, uint32_t n) 
   }
 }
 
+/* The only load of an operand: the operand itself, or what it is computed of. */
+static const tg_uop *loaded(const tg_uop *u) {
+  while (u->op == TG_OP_CAST || u->op == TG_OP_SHUFFLE || (tg_ops[u->op].arity == 2 && u->src[1]->op != TG_OP_LOAD))
+    u = u->src[0];
+  return u->op == TG_OP_LOAD && u->lanes > 1 ? u : NULL;
+}
+
 void tg_emit_find_fragments(tg_emitter *e) {
   tg_job *j = e->j;
   if (!e->target->loads_matrices) return;
@@ -302,9 +309,10 @@ void tg_emit_find_fragments(tg_emitter *e) {
   for (uint32_t i = 0; i < j->uops.n; i++) {
     const tg_uop *u = j->uops.data[i];
     const tg_matrix_row *r = u->op == TG_OP_MATRIX ? tg_matrix_find(tg_matrix_name(j, u)) : NULL;
-    for (int w = 0; r && r->form == TG_MATRIX_PTX && w < 2; w++)
-      if (u->src[w]->op == TG_OP_LOAD && u->src[w]->lanes > 1 && u->src[3]->op == TG_OP_RANGE)
-        e->fragments[u->src[w]->id] = u->src[3];
+    for (int w = 0; r && r->form == TG_MATRIX_PTX && w < 2; w++) {
+      const tg_uop *load = loaded(u->src[w]);
+      if (load && u->src[3]->op == TG_OP_RANGE) e->fragments[load->id] = u->src[3];
+    }
   }
   e->partners = tg_new(&j->env, const tg_uop *, j->uops.n);
   find_partners(e, e->sink->src, e->sink->n);

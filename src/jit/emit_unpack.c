@@ -135,12 +135,17 @@ static bool field_of(const tg_emitter *e, LLVMValueRef convert, field *f) {
          f->added > -MOST_ADDED && f->added < MOST_ADDED;
 }
 
-/* (word & mask) | MAGIC: one instruction, which LLVM makes two of. */
-static LLVMValueRef field_and_magic(tg_emitter *e, LLVMValueRef word, uint32_t mask) {
+/* On NVIDIA one instruction, which LLVM makes two of. */
+LLVMValueRef tg_emit_masked_magic(tg_emitter *e, LLVMValueRef word, uint32_t mask, uint32_t magic) {
   static const char text[] = "lop3.b32 $0, $1, $2, $3, 0xEA;", constraints[] = "=r,r,n,n";
   static const char *const says[] = {"nounwind", "willreturn", "memory"};   /* loads may move across it */
-  LLVMTypeRef i32 = e->integer[32], types[3] = {i32, i32, i32}, type = LLVMFunctionType(i32, types, 3, 0);
-  LLVMValueRef args[3] = {word, LLVMConstInt(i32, mask, 0), LLVMConstInt(i32, MAGIC, 0)},
+  LLVMTypeRef i32 = e->integer[32];
+  if (e->target->arch != TG_ARCH_NVPTX) {
+    LLVMValueRef bits = LLVMBuildAnd(e->b, word, LLVMConstInt(i32, mask, 0), "");
+    return LLVMBuildOr(e->b, bits, LLVMConstInt(i32, magic, 0), "");
+  }
+  LLVMTypeRef types[3] = {i32, i32, i32}, type = LLVMFunctionType(i32, types, 3, 0);
+  LLVMValueRef args[3] = {word, LLVMConstInt(i32, mask, 0), LLVMConstInt(i32, magic, 0)},
                fn = LLVMGetInlineAsm(type, text, sizeof text - 1, constraints, sizeof constraints - 1, 0, 0,
                                      LLVMInlineAsmDialectATT, 0),
                v = LLVMBuildCall2(e->b, type, fn, args, 3, "");
@@ -162,7 +167,7 @@ static void convert_field(tg_emitter *e, LLVMValueRef convert) {
   }
   double unit = ldexp(1, -(int)f.place), added = (double)f.added - ldexp(1, MANTISSA - (int)f.place);
   if ((double)(float)added != added) return;
-  LLVMValueRef bits = field_and_magic(e, f.word, ((1u << f.width) - 1) << f.place), r, args[3] = {
+  LLVMValueRef bits = tg_emit_masked_magic(e, f.word, ((1u << f.width) - 1) << f.place, MAGIC), r, args[3] = {
     LLVMBuildBitCast(e->b, bits, e->single, ""), LLVMConstReal(e->single, unit), LLVMConstReal(e->single, added)};
   r = f.place ? tg_emit_call(e, "llvm.fma", e->single, args, 3) : LLVMBuildFAdd(e->b, args[0], args[2], "");
   LLVMReplaceAllUsesWith(convert, r);

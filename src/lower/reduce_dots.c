@@ -6,8 +6,9 @@
  *   sum(k : 16, i32(a[k]) * i32(b[k]))    sum(k : 4, matrix(dp4a.s8, a[k*4 + iota(4)], b[k*4 + iota(4)], 0, 1))
  *
  * Integers wrap at 32 bits in both, so the sum is the same in any order. Of `(i32(a[k]) + c) * i32(b[k])`, as weights
- * have it that are stored without a sign, c times the sum of b is a dot product of its own, with a constant. Pass fma
- * makes the addition of such a product to a sum part of the instruction.
+ * have it that are stored without a sign, c times the sum of b is a dot product of its own, with a constant. Where
+ * terms are written out it is a sum of its own, which those results of a thread share that share b. Pass fma makes the
+ * addition of such a product to a sum part of the instruction.
  *
  * Where several terms share a byte, as two weights of four bits do, an instruction takes one of each of four bytes, so
  * that these are loaded, shifted and masked as one word; the other factor's bytes are picked to match:
@@ -162,19 +163,32 @@ static const tg_uop *constant_part(const state *s, int64_t added, const tg_uop *
   return NULL;
 }
 
-/* c and the products of neighbours, from the factors as vectors; NULL: the table lacks an instruction. */
-static const tg_uop *product(const state *s, const factor *f, const tg_uop *c) {
+/* A sum of products of neighbours, and of what constants in the factors add to it, of which a thread's own results may
+ * share the latter. */
+typedef struct { const tg_uop *dots, *constants; } sums;
+
+/* More of both, from the factors as vectors; not apart: all of it to the first. False: the table lacks an
+ * instruction. */
+static bool add_product(const state *s, const factor *f, sums *c, bool apart) {
   tg_job *j = s->j;
   bool turned;
   const tg_matrix_row *row = row_for(s->target, f[0].bytes->type, f[1].bytes->type, &turned);
+  const tg_uop **constants = apart ? &c->constants : &c->dots;
   if (f[0].added && f[1].added) {
     int64_t both = (int64_t)row->k * f[0].added * f[1].added;
-    c = tg_op2(j, TG_OP_ADD, c, tg_const_int(j, TG_I32, both));
+    *constants = tg_op2(j, TG_OP_ADD, *constants, tg_const_int(j, TG_I32, both));
   }
-  c = dot(s, row, turned, f[0].bytes, f[1].bytes, c);
-  for (uint32_t i = 0; i < PARTS && c; i++)
-    if (f[i].added) c = constant_part(s, f[i].added, f[!i].bytes, c);
-  return c;
+  c->dots = dot(s, row, turned, f[0].bytes, f[1].bytes, c->dots);
+  for (uint32_t i = 0; i < PARTS && *constants; i++)
+    if (f[i].added) *constants = constant_part(s, f[i].added, f[!i].bytes, *constants);
+  return *constants;
+}
+
+/* Are all terms of the sum a thread's own, without a loop? */
+static bool is_written_out(const tg_uop *reduce) {
+  for (uint32_t i = 0; i < tg_reduce_info(reduce).ranges; i++)
+    if (tg_range_kind(tg_reduce_ranges(reduce)[i]) != TG_UNROLL) return false;
+  return true;
 }
 
 /* The factor's bytes of which an instruction takes k: those at `which` of each `share` terms. NULL: too many gates. */
@@ -210,20 +224,24 @@ static const tg_uop *with_dots(tg_job *j, const tg_uop *old, const tg_uop *const
   const tg_matrix_row *row = row_for(s->target, f[0].bytes->type, f[1].bytes->type, &turned);
   uint32_t share = 1;
   const tg_uop *range = row ? range_for(j, reduce, f, row->k, &share) : NULL;
-  const tg_uop *sum = tg_const_int(j, TG_I32, 0);
+  const tg_uop *zero = tg_const_int(j, TG_I32, 0);
+  sums sum = {zero, zero};
   if (!range) return reduce;
   const tg_range_info *info = &j->ranges.data[tg_range_ordinal(range)];
   const tg_uop *own = tg_range_new(j, info->name, tg_index(j, tg_extent(range)->arg / (row->k * share)),
                                    tg_range_kind(range), info->from, info->pos);
+  bool apart = is_written_out(reduce);
   for (uint32_t which = 0; which < share; which++) {
     factor some[PARTS] = {f[0], f[1]};
     for (uint32_t i = 0; i < PARTS; i++)
       if (!(some[i].bytes = picked(j, &f[i], range, own, row->k, share, which))) return reduce;
-    if (!(sum = product(s, some, sum))) return reduce;
+    if (!add_product(s, some, &sum, apart)) return reduce;
   }
   for (uint32_t i = 0; i < a.ranges; i++)
     ranges[i] = tg_reduce_ranges(reduce)[i] == range ? own : tg_reduce_ranges(reduce)[i];
-  return tg_reduce_like(j, reduce, &sum, a.ranges, ranges);
+  const tg_uop *dots = tg_reduce_like(j, reduce, &sum.dots, a.ranges, ranges);
+  if (!apart || sum.constants == zero) return dots;
+  return tg_op2(j, TG_OP_ADD, tg_reduce_like(j, reduce, &sum.constants, a.ranges, ranges), dots);
 }
 
 const tg_uop *tg_dot_products(tg_job *j, const tg_target *t, const tg_uop *sink) {

@@ -77,6 +77,14 @@ bool tg_type_widens(tg_type from, tg_type to) {
   return (tg_is_signed(to) || !tg_is_signed(from)) && bits <= tg_type_bits(to) - tg_is_signed(to);
 }
 
+/* Every integer from lo to hi is a value of the type. */
+bool tg_type_has(tg_type t, tg_i128 lo, tg_i128 hi) {
+  int bits = tg_is_float(t) ? significand(t) : tg_type_bits(t) - tg_is_signed(t);
+  tg_i128 most = ((tg_i128)1 << bits) - !tg_is_float(t);
+  tg_i128 least = tg_is_float(t) ? -most : tg_is_signed(t) ? -most - 1 : 0;
+  return (tg_is_float(t) || tg_is_int(t)) && hi <= most && lo >= least;
+}
+
 static int type_of_term(const binding *b, int8_t at) {
   const tg_rule_term *t = &b->r->term[at];
   if (t->tag == TERM_NAME) return b->name[t->which]->type;

@@ -60,4 +60,5 @@ int tg_rule_class_of(tg_type t);   /* -1: none */
 /* The result of rule r for v; NULL: it does not match, its condition is not true, or a constant cannot be computed. */
 const tg_uop *tg_rule_apply(tg_job *j, const tg_rule *r, const tg_uop *v);
 bool tg_type_widens(tg_type from, tg_type to);   /* every value of `from` is a value of `to` */
+bool tg_type_has(tg_type t, tg_i128 lo, tg_i128 hi);   /* every integer from lo to hi is a value of t */
 #endif

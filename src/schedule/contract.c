@@ -10,6 +10,7 @@
  * a register tile is used as it is if its layout is the operand's; if it only holds elements of an input, these are
  * loaded instead; otherwise it is copied through LOCAL memory first. */
 #include "dsl/parse.h"
+#include "ranges/rules.h"
 #include "schedule/opt.h"
 #include "target/matrix.h"
 
@@ -149,22 +150,39 @@ static bool uses(contraction *c, const tg_uop *u, int which) {
   return c->range[which] && tg_uses(c->s->j, u, c->range[which]);
 }
 
-/* The load below one factor: of the operand's type, in the accumulator's type. */
+static bool reads_registers(tg_job *j, const tg_uop *u) {
+  uint32_t n;
+  const tg_uop **order = tg_toposort(j, u, &n);
+  for (uint32_t i = 0; i < n; i++)
+    if (order[i]->op == TG_OP_REDUCE ||
+        (order[i]->op == TG_OP_LOAD && tg_buffer_info(j, order[i]->src[0])->space == TG_SPACE_REG))
+      return true;
+  return false;
+}
+
+/* One factor as the operand: a load of the operand's type below a conversion to the accumulator's, or what is computed
+ * of loads, where each of its values is one of the operand's type: weights of four bits, say. That is computed in the
+ * registers of the operand. */
 static const tg_uop *factor(contraction *c, const tg_uop *u, tg_type operand) {
-  if (operand != c->row->c_type) {
-    if (u->op != TG_OP_CAST || u->type != c->row->c_type) return NULL;
-    u = u->src[0];
-  }
-  return u->op == TG_OP_LOAD && u->type == operand ? u : NULL;
+  tg_job *j = c->s->j;
+  const tg_uop *v = u->op == TG_OP_CAST ? u->src[0] : u;
+  if (operand == c->row->c_type && u->op == TG_OP_LOAD) return u;
+  if (operand != c->row->c_type && u->op == TG_OP_CAST && v->op == TG_OP_LOAD && v->type == operand) return v;
+  if (u->type != c->row->c_type || operand == c->row->c_type || reads_registers(j, u)) return NULL;
+  if (u->op == TG_OP_CAST && v->type == operand) return v;
+  if (tg_is_int(u->type)) v = u;
+  tg_bounds b = tg_bounds_of(j, v);
+  return tg_is_int(v->type) && tg_type_has(operand, b.lo, b.hi) ? tg_cast(j, operand, v) : NULL;
 }
 
 /* 0 where the condition does not hold. */
-static const tg_uop *gated(contraction *c, const tg_uop *load, const tg_uop *cond) {
+static const tg_uop *gated(contraction *c, const tg_uop *x, const tg_uop *cond) {
   tg_job *j = c->s->j;
-  const tg_uop *zero = tg_zero(j, load->type);
-  if (tg_gate(load) && tg_alternative(load) != zero)
-    tg_fail_at(j, c->o->pos, "contract: terms are left out, and %s is not 0 there", tg_text(j, load));
-  return tg_load(j, load->src[0], load->src + 1, tg_and(j, tg_gate(load), cond), zero, load->arg & ~(int64_t)TG_GATED);
+  const tg_uop *zero = tg_zero(j, x->type);
+  if (x->op != TG_OP_LOAD) return tg_op3(j, TG_OP_WHERE, cond, x, zero);
+  if (tg_gate(x) && tg_alternative(x) != zero)
+    tg_fail_at(j, c->o->pos, "contract: terms are left out, and %s is not 0 there", tg_text(j, x));
+  return tg_load(j, x->src[0], x->src + 1, tg_and(j, tg_gate(x), cond), zero, x->arg & ~(int64_t)TG_GATED);
 }
 
 static void find_product(contraction *c) {
@@ -243,7 +261,8 @@ static const tg_uop *in_registers(contraction *c, const tg_uop *u, int which) {
 }
 
 static bool in_register_tile(contraction *c, const tg_uop *access) {
-  return c->lane->op == TG_OP_RANGE && tg_buffer_info(c->s->j, access->src[0])->space == TG_SPACE_REG;
+  return (access->op == TG_OP_LOAD || access->op == TG_OP_STORE) && c->lane->op == TG_OP_RANGE &&
+         tg_buffer_info(c->s->j, access->src[0])->space == TG_SPACE_REG;
 }
 
 /* ---- operands in register tiles ---- */

@@ -99,24 +99,38 @@ static bool summed_around(tg_schedule *s, const tg_site *x, const tg_site *site)
 }
 
 /* From the inside to the outside: the nearest of a name is meant. */
-static uint32_t add_range(tg_schedule *s, const tg_site *site, uint32_t n, const char **names, const tg_uop **values) {
-  const char *name = tg_range_name(s, site->range);
+static uint32_t add_range(const char *name, const tg_uop *range, uint32_t n, const char **names,
+                          const tg_uop **values) {
   for (uint32_t i = 0; i < n; i++)
     if (!strcmp(names[i], name)) return n;
   names[n] = name;
-  values[n] = site->range;
+  values[n] = range;
   return n + 1;
+}
+
+/* The ranges around the site by their own names; shared: by what copies of one range are called together, so that one
+ * word serves all of them. */
+static uint32_t add_around(tg_schedule *s, const tg_site *site, bool shared, uint32_t n, const char **names,
+                           const tg_uop **values) {
+  for (uint32_t i = s->sites.n; i-- > 0;) {
+    const tg_uop *r = s->sites.data[i].range;
+    if (summed_around(s, &s->sites.data[i], site))
+      n = add_range(shared ? tg_axis_base(s, r) : tg_range_name(s, r), r, n, names, values);
+  }
+  for (uint32_t p = site->parent; p != UINT32_MAX; p = s->sites.data[p].parent) {
+    const tg_uop *r = s->sites.data[p].range;
+    n = add_range(shared ? tg_axis_base(s, r) : tg_range_name(s, r), r, n, names, values);
+  }
+  return n;
 }
 
 const tg_uop *tg_index_around(tg_schedule *s, const tg_opt *o, const char *word, const tg_site *site) {
   tg_job *j = s->j;
-  uint32_t n = 0, most = j->params.n + j->constants.n + s->sites.n;
+  uint32_t n = 0, most = j->params.n + j->constants.n + 2 * s->sites.n;
   const char **names = tg_new(&j->env, const char *, most);
   const tg_uop **values = tg_new(&j->env, const tg_uop *, most);
-  for (uint32_t i = s->sites.n; i-- > 0;)
-    if (summed_around(s, &s->sites.data[i], site)) n = add_range(s, &s->sites.data[i], n, names, values);
-  for (uint32_t p = site->parent; p != UINT32_MAX; p = s->sites.data[p].parent)
-    n = add_range(s, &s->sites.data[p], n, names, values);
+  n = add_around(s, site, false, n, names, values);
+  n = add_around(s, site, true, n, names, values);
   for (uint32_t i = 0; i < j->params.n; i++) {
     names[n] = j->params.data[i].name;
     values[n++] = tg_make(j, TG_OP_PARAM, TG_INDEX, 1, i, 0, NULL);
@@ -128,6 +142,7 @@ const tg_uop *tg_index_around(tg_schedule *s, const tg_opt *o, const char *word,
   check_names(s, o, word, n, names);
   const tg_uop *e = tg_parse_expr(j, o->expr, n, names, values);
   if (e->type != TG_INDEX) tg_fail_at(j, o->pos, "%s %s: '%s' is no index", word, o->names[0], o->expr);
+  e = tg_in_version(s, site, e);
   if (tg_bounds_of(j, e).lo == tg_bounds_of(j, e).hi) return tg_index(j, (int64_t)tg_bounds_of(j, e).lo);
   return e;
 }

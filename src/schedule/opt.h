@@ -144,6 +144,8 @@ const tg_uop *tg_idx_min(tg_job *j, const tg_uop *a, const tg_uop *b);
 /* The index of o->expr, over parameters and the ranges around the site; else an error of that word. */
 const tg_uop *tg_index_around(tg_schedule *s, const tg_opt *o, const char *word, const tg_site *site);
 const tg_uop *tg_simplified(tg_schedule *s, const tg_uop *expression);
+/* specialize.c: with what the version that the site stands in knows of its parameters. */
+const tg_uop *tg_in_version(tg_schedule *s, const tg_site *site, const tg_uop *u);
 bool tg_loads_below(tg_job *j, const tg_uop *u);
 bool tg_divides(tg_job *j, int64_t n, const tg_uop *a);
 const tg_uop *tg_zero(tg_job *j, tg_type t);

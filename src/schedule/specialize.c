@@ -11,14 +11,17 @@ typedef struct {
   const tg_opt *o;
   const tg_uop *cond, *from[16], *to[16];
   uint32_t facts;
+  bool of_version;    /* the test is of a version that was made: what it says beyond what is read here is left out */
   tg_naming *names;   /* by ordinal of a loop */
 } special;
 
 static bool is_param(const tg_uop *u) { return u->op == TG_OP_PARAM; }
 
 static void know(special *x, const tg_uop *param, const tg_uop *value) {
+  if (x->of_version && x->facts == TG_COUNT(x->from)) return;
   for (uint32_t i = 0; i < x->facts; i++)
-    if (x->from[i] == param)
+    if (x->from[i] == param && x->of_version) return;
+    else if (x->from[i] == param)
       tg_fail_at(x->s->j, x->o->pos, "specialize: one fact on each parameter, and there are two on %s",
                  tg_text(x->s->j, param));
   if (x->facts == TG_COUNT(x->from)) tg_fail_at(x->s->j, x->o->pos, "specialize: more than 16 facts");
@@ -63,7 +66,7 @@ static void read_facts(special *x) {
     else if (a && c->op == TG_OP_LE && is_param(b) && a->op == TG_OP_CONST) know(x, b, tg_op2(j, TG_OP_MAX, b, a));
     else if (a && c->op == TG_OP_LT && is_param(b) && a->op == TG_OP_CONST)
       know(x, b, tg_op2(j, TG_OP_MAX, b, tg_index(j, a->arg + 1)));
-    else
+    else if (!x->of_version)
       tg_fail_at(
           j, x->o->pos,
           "specialize: a test is P %% c == 0, or compares a parameter with a constant or P == Q; '%s' is neither",
@@ -75,6 +78,14 @@ static void read_facts(special *x) {
 static const tg_uop *test_of(const tg_uop *u) {
   if (u->op != TG_OP_END || tg_extent(u->src[0])->op != TG_OP_WHERE) return NULL;
   return tg_is_const(tg_extent(u->src[0])->src[2], 0) ? tg_extent(u->src[0])->src[0] : NULL;
+}
+
+const tg_uop *tg_in_version(tg_schedule *s, const tg_site *site, const tg_uop *u) {
+  while (site->parent != UINT32_MAX) site = &s->sites.data[site->parent];
+  special x = {.s = s, .cond = test_of(site->owner), .of_version = true};
+  if (!x.cond) return u;
+  read_facts(&x);
+  return tg_simplified(s, tg_substitute(s->j, u, x.facts, x.from, x.to));
 }
 
 /* Is the statement of a version in which p holds? Then it is of the first of these two as it is. */
