@@ -13,7 +13,10 @@
  * memory and is given data from outside. The words are applied together: if one is refused, none stays. */
 #include "choose/device_product.h"
 
-enum { MOST_COPIES = 16 };   /* of a thread that are written out: each has an address */
+enum {
+  MOST_COPIES = 16,   /* of a thread that are written out: each has an address */
+  SECTOR = 32         /* bytes of memory, of which a part is written as slowly as all of it */
+};
 
 /* ---- words ---- */
 
@@ -93,6 +96,7 @@ void tg_device_block_words(const tg_device_block *c, tg_words *w) {
     /* lines of the copy in one of LOCAL memory */
     uint32_t by = units >= TG_LINE / TG_UNIT ? 1 : TG_LINE / TG_UNIT / units;
     tg_str_printf(&layout, " ^ d%u", across);
+    if (c->together && o == &c->b) by = c->together;   /* eight rows of a matrix load lie so far apart, in pairs */
     if (by > 1) tg_str_printf(&layout, "/%u", by);
     tg_str_printf(&layout, "%%%u", units < TG_LINE / TG_UNIT ? units : TG_LINE / TG_UNIT);
   }
@@ -180,6 +184,16 @@ static void say_grid(const tg_device_product *c, tg_words *w, uint32_t depth, co
       say(w, "global %s", tg_device_name(c->n, chain[d]->src[0]));
 }
 
+/* Where four lanes' neighbours along a row of the output fill no sector, those of several instructions are interleaved,
+ * as many as are one store of 16 bytes. Columns of B must be rows of its copy: a matrix load takes any eight of
+ * them. */
+static uint32_t columns_together(const tg_device_product *c) {
+  uint32_t bytes = (uint32_t)tg_type_bytes(tg_define_of(c->store->src[0])->type), together = TG_UNIT / bytes;
+  bool partly = c->row->form == TG_MATRIX_PTX && c->row->n == 8 && c->row->n * bytes < SECTOR;
+  bool lines = c->terms * (uint32_t)tg_type_bytes(c->row->b_type) == TG_LINE / 2;   /* rows of its copy, in pairs */
+  return partly && lines && c->b.along_terms && c->warp_columns % (4 * together) == 0 ? together : 0;
+}
+
 static void write_words(const tg_device_product *c, tg_words *w, uint32_t depth, const tg_uop *const *chain) {
   const product_names p = names_of(c);
   const char *ib = p.base[0], *jb = p.base[1], *kb = p.base[2];
@@ -189,15 +203,21 @@ static void write_words(const tg_device_product *c, tg_words *w, uint32_t depth,
   copy(c, w, &c->a, rows, c->warp_rows, tg_format(w->env, "%s.b", kb));
   copy(c, w, &c->b, columns, c->warp_columns, tg_format(w->env, "%s.b", kb));
   say(w, "split %s.t %u as %s.w %s.u", ib, c->warp_rows, ib, ib);
-  say(w, "split %s.t %u as %s.w %s.u", jb, c->warp_columns, jb, jb);
-  say(w, "order %s.w %s.w %s.u %s.u", ib, jb, ib, jb);
+  const bool several = c->together && c->warp_columns > 4 * c->together;
+  say(w, "split %s.t %u as %s.w %s.%s", jb, c->warp_columns, jb, jb, several ? "x" : "u");
+  if (several) {
+    say(w, "split %s.x %u as %s.p %s.u", jb, 4 * c->together, jb, jb);
+    say(w, "order %s.w %s.w %s.p %s.u %s.u", ib, jb, jb, ib, jb);
+    say(w, "upcast %s.p", jb);
+  } else say(w, "order %s.w %s.w %s.u %s.u", ib, jb, ib, jb);
   if (c->warps_down > 1) say(w, "local %s.w", ib);
   if (c->warps_across > 1) say(w, "local %s.w", jb);
   if (c->terms > c->row->k) {
     say(w, "split %s.t %u as %s.s %s.m", kb, c->row->k, kb, kb);
     say(w, "unroll %s.s", kb);
   }
-  say(w, "contract %s i=%s.u j=%s.u k=%s.%s", c->row->name, ib, jb, kb, c->terms > c->row->k ? "m" : "t");
+  say(w, "contract %s i=%s.u j=%s.u k=%s.%s%s", c->row->name, ib, jb, kb, c->terms > c->row->k ? "m" : "t",
+      c->together ? " interleaved" : "");
   say_grid(c, w, depth, chain, ib, jb);
 }
 
@@ -282,6 +302,7 @@ bool tg_device_contraction(tg_nest *n, uint32_t depth, const tg_uop *const *chai
   if (!n->l->target->async_copy) c.stages = 1;
   c.a.copy = own_name(&c, c.a.copy), c.b.copy = own_name(&c, c.b.copy);
   if (!c.row) return by_threads(&c, depth, chain);
+  c.together = columns_together(&c);
   write_words(&c, &w, depth, chain);
   return tg_device_try(n, &w);
 }

@@ -29,6 +29,8 @@ typedef struct tg_device_product {
   int64_t most_rows, most_columns; /* where only so many count, else 0 */
   /* sizes: of a warp's tile, or of a thread's without an instruction; terms: of a block; parts: of the sum, each for a
    * group of its own, that cost least */
+  /* columns of a lane that lie side by side in several instructions; 0: as one has them */
+  uint32_t together;
   uint32_t warp_rows, warp_columns, warps_down, warps_across, terms, stages, parts;
 } tg_device_product;
 

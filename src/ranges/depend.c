@@ -153,6 +153,26 @@ static void rename_ranges(tg_touched *t, renaming *r, uint32_t atoms, uint32_t n
   }
 }
 
+/* d = rest + m * .., where rest lies between -m and m: d is 0 only where the rest is. So digits of a subscript are told
+ * apart that lie between others. */
+static bool has_rest(tg_polys *c, tg_poly d) {
+  tg_term part[TG_POLY_TERMS];
+  for (int i = 0; i < d.n; i++) {
+    tg_i128 m = d.t[i].c < 0 ? -d.t[i].c : d.t[i].c, lo, hi;
+    tg_poly rest = {part, 0};
+    if (!d.t[i].degree || m < 2) continue;
+    for (int k = 0; k < d.n; k++) {
+      part[rest.n] = d.t[k];
+      part[rest.n].c %= m;
+      if (part[rest.n].c && d.t[k].degree) part[rest.n].c = d.t[k].c;
+      if (part[rest.n].c) rest.n++;
+    }
+    tg_poly_range(c, rest, &lo, &hi);
+    if (lo > -m && hi < m && (lo > 0 || hi < 0)) return true;
+  }
+  return false;
+}
+
 static bool never_zero(tg_polys *c, tg_poly d) {
   tg_i128 g = 0, k = tg_poly_constant(d);
   if (d.n < 0) return false;
@@ -165,7 +185,7 @@ static bool never_zero(tg_polys *c, tg_poly d) {
       a = r;
     }
   }
-  if (g ? k % g != 0 : k != 0) return true;
+  if ((g ? k % g != 0 : k != 0) || has_rest(c, d)) return true;
   return g && (tg_nonpositive(c, tg_poly_plus(c, d, 1)) || tg_nonpositive(c, tg_poly_plus(c, tg_poly_negate(c, d), 1)));
 }
 

@@ -224,23 +224,46 @@ static void find_product(contraction *c) {
 
 /* ---- fragments ---- */
 
-/* What a dimension is in each register of a lane. */
-static const tg_uop *coordinate(contraction *c, const tg_layout *l, uint32_t dim) {
+/* Neighbours of a lane along a row of the accumulator: its lowest digit, in registers. */
+static uint32_t neighbours(const tg_matrix_row *row) {
+  tg_layout l = tg_matrix_layout(row, 2);
+  const tg_layout_digit *d = l.dim[1].digit;
+  return l.dim[1].n > 1 && d[0].place == TG_IN_REG && d[0].stride == 1 && d[1].place == TG_IN_LANE ? d[0].size : 0;
+}
+
+/* The digit that holds the boundary between n values and the rest, as two. */
+static void part_digits(tg_dimension *dim, uint32_t n) {
+  uint32_t weight = 1, k = 0;
+  while (k < dim->n && weight * dim->digit[k].size <= n) weight *= dim->digit[k++].size;
+  if (weight == n || k == dim->n) return;
+  memmove(&dim->digit[k + 1], &dim->digit[k], (dim->n++ - k) * sizeof *dim->digit);
+  uint32_t low = n / weight;
+  dim->digit[k].size = low;
+  dim->digit[k + 1].stride *= low;
+  dim->digit[k + 1].size /= low;
+}
+
+/* What a dimension, the one that range w runs along, is in each register of a lane. Several instructions have a part of
+ * the range each: one behind the other, or interleaved, so that a lane's neighbours in all of them are neighbours. */
+static const tg_uop *coordinate(contraction *c, const tg_layout *l, uint32_t dim, int w) {
   tg_job *j = c->s->j;
   uint32_t regs = tg_layout_count(l, TG_IN_REG), lanes = tg_layout_count(l, TG_IN_LANE);
   const tg_uop *sum = tg_index(j, 0);
-  int64_t weight = 1;
-  for (uint32_t k = 0; k < l->dim[dim].n; k++) {
-    const tg_layout_digit *d = &l->dim[dim].digit[k];
+  tg_dimension of = l->dim[dim];
+  int64_t weight = 1, below = size_of(c, w);   /* of the instructions' digit */
+  if (c->outer[w] && w == 1 && c->o->number[0]) part_digits(&of, (uint32_t)(below = neighbours(c->row)));
+  for (uint32_t k = 0; k < of.n; k++) {
+    const tg_layout_digit *d = &of.digit[k];
     bool reg = d->place == TG_IN_REG;
     const tg_uop *x = reg ? tg_iota(j, TG_INDEX, regs) : c->lane;
     if (d->stride > 1) x = tg_op2(j, TG_OP_IDIV, x, tg_index(j, d->stride));
     if (d->stride * d->size < (reg ? regs : lanes)) x = tg_op2(j, TG_OP_MOD, x, tg_index(j, d->size));
+    if (c->outer[w] && weight == below) weight *= tg_extent(c->outer[w])->arg;
     if (weight > 1) x = tg_op2(j, TG_OP_MUL, x, tg_index(j, weight));
     sum = tg_is_const(sum, 0) ? x : tg_op2(j, TG_OP_ADD, sum, x);
     weight *= d->size;
   }
-  return sum;
+  return c->outer[w] ? tg_op2(j, TG_OP_ADD, tg_idx_mul(j, c->outer[w], below), sum) : sum;
 }
 
 /* u with i, j, k as the registers of an operand have them. */
@@ -253,9 +276,7 @@ static const tg_uop *in_registers(contraction *c, const tg_uop *u, int which) {
     int w = d ? second : first;
     if (!c->range[w]) continue;
     from[n] = c->range[w];
-    to[n] = coordinate(c, &l, d);
-    if (c->outer[w]) to[n] = tg_op2(c->s->j, TG_OP_ADD, tg_idx_mul(c->s->j, c->outer[w], size_of(c, w)), to[n]);
-    n++;
+    to[n++] = coordinate(c, &l, d, w);
   }
   return tg_substitute(c->s->j, u, n, from, to);
 }
@@ -271,6 +292,9 @@ static bool in_register_tile(contraction *c, const tg_uop *access) {
  * accumulator. */
 static bool lies_right(contraction *c, int which) {
   const int dims[2] = {which == 1 ? 2 : 0, which == 0 ? 2 : 1};
+  const tg_uop *tile = tg_define_of((which ? c->b : c->a)->src[0]);
+  for (uint32_t i = 0; i < c->s->tiles.n; i++)
+    if (c->s->tiles.data[i].define == tile && c->s->tiles.data[i].interleaved) return false;
   tg_layout acc = tg_matrix_layout(c->row, 2), from = {.rank = 2}, to = tg_matrix_layout(c->row, which);
   for (uint32_t d = 0; d < 2; d++) {
     int as = dims[d] < 2 ? dims[d] : tg_tile_dimension(c->s, &c->axis[2], c->row);
@@ -580,6 +604,8 @@ void tg_opt_contract(tg_schedule *s, const tg_opt *o) {
   if (!o->names[2]) tg_fail_at(j, o->pos, "contract: k= is missing");
   if (!o->names[0] != (row->m == 1))
     tg_fail_at(j, o->pos, row->m == 1 ? "contract: %s has no i" : "contract: i= is missing: %s has rows", o->expr);
+  if (o->number[0] && (!o->names[1] || row->form == TG_MATRIX_TILE || !neighbours(row)))
+    tg_fail_at(j, o->pos, "contract: interleaved: a lane has no neighbours along a row of %s", row->name);
   if (o->names[1]) drop_dead(s, o);
   for (uint32_t left = contract_one(s, o, row); left > 1; left--) {
     tg_schedule_sites(s);

@@ -19,7 +19,13 @@ typedef struct { const tg_site *site; uint32_t n; const tg_store_site *store; ui
 
 struct tg_matrix_row;
 /* A dimension of a register tile that a matrix instruction stores to: rows (0) or columns (1) of its accumulator. */
-typedef struct { const tg_uop *define; uint32_t dim, which; const struct tg_matrix_row *row; tg_pos pos; } tg_tile_axis;
+typedef struct {
+  const tg_uop *define;
+  uint32_t dim, which;
+  const struct tg_matrix_row *row;
+  bool interleaved;   /* the columns of several instructions lie between those of a lane and of the next */
+  tg_pos pos;
+} tg_tile_axis;
 
 /* The one or two ranges that a new range was made from, if it is no part of a single author's range: their ordinals + 1
  * (0: none). Two iterations of the new range differ in at least one of them. */

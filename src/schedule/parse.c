@@ -180,7 +180,7 @@ static void parse_test(scan *s, tg_opt *o) {
 static void parse_keys(scan *s, tg_opt *o) {
   static const char *const key[] = {"i", "j", "k", "m", "n"};
   o->n = 3;
-  while (s->n) {
+  while (s->n && !is(s, "interleaved")) {
     uint32_t k = 0;
     while (k < TG_COUNT(key) && !is(s, key[k])) k++;
     if (k == TG_COUNT(key)) bad(s, "expected i=, j= or k=");

@@ -12,7 +12,8 @@ void tg_note_tile(tg_schedule *s, const tg_opt *o, const tg_matrix_row *row, con
   for (uint32_t d = 0; d < tg_access_rank(store); d++)
     for (uint32_t w = 0; w < 2; w++)
       if (range[w] && tg_uses(s->j, store->src[1 + d], range[w]))
-        tg_push(&s->j->env, &s->tiles, ((tg_tile_axis){tg_define_of(store->src[0]), d, w, row, o->pos}));
+        tg_push(&s->j->env, &s->tiles,
+                ((tg_tile_axis){tg_define_of(store->src[0]), d, w, row, w && o->number[0], o->pos}));
 }
 
 /* Does an access of the tile have x as a digit of the dimension, in its place? */
@@ -74,16 +75,20 @@ static void distribute(tg_schedule *s, const tg_tile_axis *t, const tg_uop *rang
   if (extent->op != TG_OP_CONST || extent->arg % weight)
     tg_fail_at(j, t->pos, "contract: %s runs along %s too, with %s iterations: not whole tiles of %lld",
                tg_range_text(s, range), tg_buffer_info(j, t->define)->name, tg_text(j, extent), (long long)weight);
-  if (extent->arg > weight) dim.digit[dim.n++] = (tg_layout_digit){TG_IN_REG, 1, (uint32_t)(extent->arg / weight)};
-  else weight /= dim.n ? dim.digit[dim.n - 1].size : 1;
+  if (extent->arg > weight) {   /* several instructions: the highest digit, or the one above a lane's neighbours */
+    uint32_t at = t->interleaved ? 1 : dim.n;
+    memmove(&dim.digit[at + 1], &dim.digit[at], (dim.n++ - at) * sizeof *dim.digit);
+    dim.digit[at] = (tg_layout_digit){TG_IN_REG, 1, (uint32_t)(extent->arg / weight)};
+  }
   const char *name = tg_axis_name(s, range);
+  weight = extent->arg;
   for (uint32_t k = dim.n; k-- > 1;) {
+    weight /= dim.digit[k].size;
     tg_opt o = {.word = TG_OPT_SPLIT, .pos = t->pos};
     const char *outer = digit_name(s, range, &dim.digit[k]), *inner = digit_name(s, range, &dim.digit[k - 1]);
     tg_split_range(s, &o, name, weight, outer, inner, NULL);
     make_kind(s, t->pos, outer, &dim.digit[k]);
     name = inner;
-    weight /= dim.digit[k - 1].size;
   }
   if (dim.n) make_kind(s, t->pos, name, &dim.digit[0]);
 }
