@@ -163,10 +163,11 @@ static bool find(weights *c, uint32_t depth, const tg_uop *const *chain) {
   for (uint32_t d = 0; d < depth; d++) {
     const tg_uop *r = chain[d]->src[0];
     bool of_x = tg_uses(j, c->x, r), of_weights = tg_uses(j, c->weights, r);
-    if (tg_range_kind(r) != TG_LOOP || tg_loads_below(j, tg_extent(r)) || of_x == of_weights) return false;
-    if ((of_x ? c->m : c->n_)) return false;
-    if (of_x) c->m = r;
-    else c->n_ = r;
+    bool one = !of_x && !of_weights && extent_of(r) == 1;   /* the only row of x */
+    if (tg_range_kind(r) != TG_LOOP || tg_loads_below(j, tg_extent(r)) || (of_x == of_weights && !one)) return false;
+    if ((of_weights ? c->n_ : c->m)) return false;
+    if (of_weights) c->n_ = r;
+    else c->m = r;
   }
   return c->m && c->n_;
 }
@@ -251,7 +252,7 @@ static void copy(const weights *c, tg_words *w, const char *at, const tg_uop *lo
 static void copies(const weights *c, tg_words *w, const char *at) {
   int64_t tile = 16 * c->warps * c->tiles, terms = c->block * c->group;
   copy(c, w, at, c->weights, c->n_, tile, terms / 2, terms > PIECE ? UNIT : 0);
-  copy(c, w, at, c->x, c->m, c->rows, terms, terms % 64 ? 0 : 64);
+  copy(c, w, at, c->x, c->m, tg_uses(c->n->j, c->x, c->m) ? c->rows : 1, terms, terms % 64 ? 0 : 64);
   if (c->scale) copy(c, w, at, c->scale, c->n_, tile, c->block, 0);
 }
 
