@@ -9,16 +9,17 @@
 
 static const char usage[] =
     "tg measure [--seconds S] [--save] [--explain] [--tuned DIR]\n"
-    "tg measure --device NAME [--seconds S] [--tuned DIR] [--cache DIR] [--json]\n"
+    "tg measure --device NAME [--seconds S] [--save] [--tuned DIR] [--cache DIR] [--json]\n"
     "\n"
     "Measures this machine in about S seconds (20), and prints it as a row of src/target/machines.def.\n"
     "  --device      a device, as tg devices lists them (opencl:0), instead: its memory, copies, launches and "
     "products; with --tuned by the\n"
-    "                choices that tg tune --device left there\n"
+    "                choices that tg tune --device left there. Of a GPU also the numbers that choices depend on, with the "
+    "tree's\n"
     "  --explain     prints each column by itself, with its unit, what it is, and the value of the tree's row\n"
     "  --save        keeps the row where tuned choices are kept (--tuned, else $TG_TUNED, else tg/tuned in the user's "
     "data folder);\n"
-    "                programs that open a context with that folder choose by it, on this processor\n";
+    "                programs that open a context with that folder choose by it, on this processor, or this chip\n";
 
 enum { PROBES = 130 };   /* shares of the time: a probe of the core takes one, one of memory a few */
 
@@ -162,8 +163,8 @@ int cmd_measure(int argc, char **argv) {
   tg_env env;
   if (!tool_parse(argc, argv, &a, usage)) return TOOL_USAGE;
   if (a.help) return fputs(usage, stdout), TOOL_OK;
-  if (a.device && (a.save || a.explain))
-    return fprintf(stderr, "tg measure: --save and --explain are of the CPU, not of a device\n"), TOOL_USAGE;
+  if (a.device && a.explain)
+    return fprintf(stderr, "tg measure: --explain is of the CPU, not of a device\n"), TOOL_USAGE;
   if (a.device) return measure_device(&a, a.seconds > 0 ? a.seconds : 20);
   measure *m = calloc(1, sizeof *m);
   if (!m) return TOOL_BROKEN;

@@ -2,6 +2,21 @@
  * The devices of a context: opened at their first use, closed with the context; their memory. */
 #include <stdio.h>
 #include "api/api.h"
+#include "target/chip.h"
+
+typedef struct { tg_context *c; tg_device *d; } opening;
+
+/* What `tg measure --device --save` left of this chip in the folder of tuned choices. */
+static void take_chip(void *arg) {
+  const opening *o = arg;
+  tg_context *c = o->c;
+  const char *why;
+  tg_target *t = tg_new(&c->env, tg_target, 1);
+  *t = *o->d->target;
+  if (tg_chip_file_read(&c->env, c->tuned, t, &why)) o->d->target = t;
+  else if (why && c->log)
+    c->log(c->log_user, tg_format(&c->env, "%s: what was measured of %s is not used: %s", c->tuned, t->silicon, why));
+}
 
 tg_status tg_device_add(tg_context *c, const tg_driver *driver, uint32_t i, uint32_t number, void *native,
                         tg_device **out, char *message, size_t n) {
@@ -19,6 +34,8 @@ tg_status tg_device_add(tg_context *c, const tg_driver *driver, uint32_t i, uint
   tg_status s = tg_device_begin(&head, i, out, message, n);
   while (*last) last = &(*last)->next;
   if (s == TG_OK) *last = *out;
+  if (s == TG_OK && c->tuned && tg_target_is_device((*out)->target))
+    tg_protect(&c->env, take_chip, &(opening){c, *out});   /* without memory: the row's numbers */
   return s;
 }
 

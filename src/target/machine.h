@@ -44,16 +44,27 @@ double tg_machine_round(double v);
 /* Appends the row in the form of machines.def. */
 void tg_machine_print(tg_str *out, const tg_machine *m);
 
-/* A row of the user's own: a file of this name in the folder of tuned choices, with lines NAME = VALUE for each column
- * and the identification of the processor that was measured (tg_target.silicon). */
+/* A file of a row that was measured: lines NAME = VALUE for each column, and the identification of the processor or
+ * chip that it counts on (tg_target.silicon). */
+typedef struct tg_row_form { const char *magic, *about; const tg_machine_column *column; uint32_t columns; } tg_row_form;
+void tg_row_file_print(const tg_row_form *, tg_str *out, const void *row, const char *silicon);
+/* False: *why says what is wrong, and in which line; *row may be filled in part. *silicon: of which processor; both are
+ * env's. */
+bool tg_row_file_parse(const tg_row_form *, tg_env *env, const char *text, size_t bytes, void *row,
+                       const char **silicon, const char **why);
+/* Returns 0 or an errno. Creates the folder, if need be, with access for the user alone. */
+int tg_row_file_write(const tg_row_form *, tg_env *env, const char *folder, const char *name, const void *row,
+                      const char *silicon);
+/* Reads the folder's file if it is for this processor. False: there is none (*why is NULL), or it is not for this
+ * processor, damaged, or other users could have written it (*why says so); *row may be filled in part. */
+bool tg_row_file_read(const tg_row_form *, tg_env *env, const char *folder, const char *name, const char *silicon,
+                      void *row, const char **why);
+
+/* That of the host's processor, in the folder of tuned choices. Where these give false, *m is unchanged. */
 #define TG_MACHINE_FILE "machine.txt"
 void tg_machine_file_print(tg_str *out, const tg_machine *m, const char *silicon);
-/* False: *why says what is wrong, and in which line. *silicon: of which processor; both are env's. */
 bool tg_machine_file_parse(tg_env *env, const char *text, size_t bytes, tg_machine *m, const char **silicon,
                            const char **why);
-/* Returns 0 or an errno. Creates the folder, if need be, with access for the user alone. */
 int tg_machine_file_write(tg_env *env, const char *folder, const tg_machine *m, const char *silicon);
-/* Reads the folder's file if it is for this processor. False: there is none (*why is NULL), or it is not for this
- * processor, damaged, or other users could have written it (*why says so); *m is then unchanged. */
 bool tg_machine_file_read(tg_env *env, const char *folder, const char *silicon, tg_machine *m, const char **why);
 #endif

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * Rows of machines as text: in the form of machines.def, which the tree has, and as a file of the user's own, which
- * `tg measure --save` writes. Numbers are printed and read in the C locale. A file is checked when it is read: all
- * columns must be there, each once, with values that its unit can have. */
+ * `tg measure --save` writes, as that of a GPU (chip.c). Numbers are printed and read in the C locale. A file is checked
+ * when it is read: all columns must be there, each once, with values that its unit can have. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include "target/machine.h"
 
-static const char magic[] = "tg-machine 1";
 enum { MOST_COLUMNS = 64, WRAP = 118 };
 
 double tg_machine_round(double v) {
@@ -23,8 +22,8 @@ static const char *number(char text[64], double v) {
 
 /* ---- as machines.def has it ---- */
 
-static const double *value_of(const tg_machine *m, const tg_machine_column *c) {
-  return (const double *)(const void *)((const char *)m + c->at);
+static const double *value_of(const void *row, const tg_machine_column *c) {
+  return (const double *)(const void *)((const char *)row + c->at);
 }
 
 /* Without the zeros at the end: widths that the machine does not have. */
@@ -55,17 +54,13 @@ void tg_machine_print(tg_str *out, const tg_machine *m) {
 
 /* ---- as a file ---- */
 
-void tg_machine_file_print(tg_str *out, const tg_machine *m, const char *silicon) {
+void tg_row_file_print(const tg_row_form *f, tg_str *out, const void *row, const char *silicon) {
   char text[64];
-  tg_str_printf(out, "%s\n", magic);
-  tg_str_puts(out, "# What tg measured of this machine; docs/model.md says what each line is. It counts on the "
-                   "processor "
-                   "below alone.\n");
-  tg_str_printf(out, "processor = %s\n", silicon);
-  for (uint32_t i = 0; tg_machine_column_at(i); i++) {
-    const tg_machine_column *c = tg_machine_column_at(i);
+  tg_str_printf(out, "%s\n# %s\nprocessor = %s\n", f->magic, f->about, silicon);
+  for (uint32_t i = 0; i < f->columns; i++) {
+    const tg_machine_column *c = &f->column[i];
     tg_str_printf(out, "%s =", c->name);
-    for (uint32_t w = 0; w < c->widths; w++) tg_str_printf(out, " %s", number(text, value_of(m, c)[w]));
+    for (uint32_t w = 0; w < c->widths; w++) tg_str_printf(out, " %s", number(text, value_of(row, c)[w]));
     tg_str_puts(out, "\n");
   }
 }
@@ -75,7 +70,7 @@ static const struct { const char *unit; double least, most; bool zero; } ranges[
     {"MHz", 100, 20000, false},        {"instructions/cycle", 0.01, 32, false}, {"cycles", 0.001, 100000, true},
     {"bytes", 16, 4096, false},        {"ways", 1, 128, false},                 {"bytes/cycle", 0.001, 100000, false},
     {"streams", 1, 1024, false},       {"ratio", 0.01, 100, false},             {"pages", 1, 1e8, false},
-    {"ns", 1, 1e9, false},
+    {"ns", 1, 1e9, false},             {"multiplications/cycle", 1, 1e6, false},
 };
 
 /* w: the index of the width; wider vectors than 16 bytes may be missing, which is 0. */
@@ -86,10 +81,9 @@ static bool possible(const tg_machine_column *c, uint32_t w, double v) {
   return false;
 }
 
-static const tg_machine_column *column_named(const char *name, uint32_t *i) {
-  const tg_machine_column *c;
-  for (*i = 0; (c = tg_machine_column_at(*i)); ++*i)
-    if (!strcmp(c->name, name)) return c;
+static const tg_machine_column *column_named(const tg_row_form *f, const char *name, uint32_t *i) {
+  for (*i = 0; *i < f->columns; ++*i)
+    if (!strcmp(f->column[*i].name, name)) return &f->column[*i];
   return NULL;
 }
 
@@ -109,7 +103,13 @@ static const char *take_values(tg_env *env, const tg_machine_column *c, const ch
   return *at ? tg_format(env, "'%s' behind the value of %s", at, c->name) : NULL;
 }
 
-typedef struct { tg_env *env; tg_machine *m; const char *silicon; bool seen[MOST_COLUMNS]; } reading;
+typedef struct {
+  const tg_row_form *form;
+  tg_env *env;
+  void *row;
+  const char *silicon;
+  bool seen[MOST_COLUMNS];
+} reading;
 
 /* NULL, or what is wrong with the line. */
 static const char *take_line(reading *r, char *line) {
@@ -128,20 +128,19 @@ static const char *take_line(reading *r, char *line) {
     r->silicon = text;
     return NULL;
   }
-  const tg_machine_column *c = column_named(line, &i);
+  const tg_machine_column *c = column_named(r->form, line, &i);
   if (!c || i >= MOST_COLUMNS) return tg_format(r->env, "no column is named '%.64s'", line);
   if (r->seen[i]) return tg_format(r->env, "'%s' is given twice", c->name);
   r->seen[i] = true;
-  return take_values(r->env, c, value, tg_machine_value(r->m, c));
+  return take_values(r->env, c, value, (double *)(void *)((char *)r->row + c->at));
 }
 
-bool tg_machine_file_parse(tg_env *env, const char *text, size_t bytes, tg_machine *m, const char **silicon,
-                           const char **why) {
-  tg_machine made = {.name = "measured", .processors = ""};
-  reading r = {.env = env, .m = &made};
-  size_t head = strlen(magic);
+bool tg_row_file_parse(const tg_row_form *f, tg_env *env, const char *text, size_t bytes, void *row,
+                       const char **silicon, const char **why) {
+  reading r = {.form = f, .env = env, .row = row};
+  size_t head = strlen(f->magic);
   *why = "not a file of tg measure, or of another version";
-  if (bytes <= head || memcmp(text, magic, head) || text[head] != '\n' || memchr(text, 0, bytes)) return false;
+  if (bytes <= head || memcmp(text, f->magic, head) || text[head] != '\n' || memchr(text, 0, bytes)) return false;
   char *at = tg_strndup(env, text + head + 1, bytes - head - 1);
   for (uint32_t n = 2; *at; n++) {
     size_t length = strcspn(at, "\n");
@@ -151,32 +150,68 @@ bool tg_machine_file_parse(tg_env *env, const char *text, size_t bytes, tg_machi
     if (wrong) return *why = tg_format(env, "line %u: %s", n, wrong), false;
     at = next;
   }
-  for (uint32_t i = 0; tg_machine_column_at(i); i++)
-    if (!r.seen[i]) return *why = tg_format(env, "there is no line for %s", tg_machine_column_at(i)->name), false;
+  for (uint32_t i = 0; i < f->columns; i++)
+    if (!r.seen[i]) return *why = tg_format(env, "there is no line for %s", f->column[i].name), false;
   if (!r.silicon) return *why = "there is no line for processor", false;
   *silicon = r.silicon;
-  *m = made;
   *why = NULL;
   return true;
 }
 
-int tg_machine_file_write(tg_env *env, const char *folder, const tg_machine *m, const char *silicon) {
+int tg_row_file_write(const tg_row_form *f, tg_env *env, const char *folder, const char *name, const void *row,
+                      const char *silicon) {
   tg_str s = tg_str_new(env);
-  tg_machine_file_print(&s, m, silicon);
-  return tg_write_private(folder, TG_MACHINE_FILE, s.data, s.n);
+  tg_row_file_print(f, &s, row, silicon);
+  return tg_write_private(folder, name, s.data, s.n);
+}
+
+bool tg_row_file_read(const tg_row_form *f, tg_env *env, const char *folder, const char *name, const char *silicon,
+                      void *row, const char **why) {
+  size_t bytes;
+  const char *of;
+  *why = NULL;
+  char *text = tg_read_private(env, folder, name, true, &bytes);
+  if (!text && (errno == ENOENT || errno == ENOTDIR)) return false;
+  if (!text) *why = errno == EPERM ? "other users can write it, or its folder" : "it cannot be read";
+  else if (tg_row_file_parse(f, env, text, bytes, row, &of, why) && strcmp(of, silicon))
+    *why = "it was measured on another processor";
+  return !*why;
+}
+
+/* ---- that of the host ---- */
+
+static tg_row_form host_form(void) {
+  uint32_t n = 0;
+  while (tg_machine_column_at(n)) n++;
+  return (tg_row_form){.magic = "tg-machine 1",
+                       .about = "What tg measured of this machine; docs/model.md says what each line is. It counts on "
+                                "the processor below alone.",
+                       .column = tg_machine_column_at(0), .columns = n};
+}
+
+void tg_machine_file_print(tg_str *out, const tg_machine *m, const char *silicon) {
+  const tg_row_form f = host_form();
+  tg_row_file_print(&f, out, m, silicon);
+}
+
+bool tg_machine_file_parse(tg_env *env, const char *text, size_t bytes, tg_machine *m, const char **silicon,
+                           const char **why) {
+  const tg_row_form f = host_form();
+  tg_machine made = {.name = "measured", .processors = ""};
+  if (!tg_row_file_parse(&f, env, text, bytes, &made, silicon, why)) return false;
+  *m = made;
+  return true;
+}
+
+int tg_machine_file_write(tg_env *env, const char *folder, const tg_machine *m, const char *silicon) {
+  const tg_row_form f = host_form();
+  return tg_row_file_write(&f, env, folder, TG_MACHINE_FILE, m, silicon);
 }
 
 bool tg_machine_file_read(tg_env *env, const char *folder, const char *silicon, tg_machine *m, const char **why) {
-  size_t bytes;
-  tg_machine made;
-  const char *of;
-  *why = NULL;
-  char *text = tg_read_private(env, folder, TG_MACHINE_FILE, true, &bytes);
-  if (!text && (errno == ENOENT || errno == ENOTDIR)) return false;
-  if (!text) *why = errno == EPERM ? "other users can write it, or its folder" : "it cannot be read";
-  else if (tg_machine_file_parse(env, text, bytes, &made, &of, why) && strcmp(of, silicon))
-    *why = "it was measured on another processor";
-  if (*why) return false;
+  const tg_row_form f = host_form();
+  tg_machine made = {.name = "measured", .processors = ""};
+  if (!tg_row_file_read(&f, env, folder, TG_MACHINE_FILE, silicon, &made, why)) return false;
   *m = made;
   return true;
 }

@@ -24,6 +24,8 @@ void *standin_function(const char *name);
 /* library: the stand-in's path; NULL: the system's driver. chip: the first number of its compute capability; 0: as it
  * is. False: there is no such device, which is a failure of the test over the stand-in. */
 bool machine_open(machine *m, const char *library, int chip, const tg_context_options *o);
+/* The same with a stand-in that is as the test wants it; NULL: the system's driver. */
+bool machine_open_on(machine *m, standin *on, const tg_context_options *o);
 /* As a context lowers for the device, whose target has the numbers of its chip. */
 void machine_lower(const machine *m, const kit_path *p, tg_job *j, tg_stage_fn *seen, void *user);
 /* Also checks that nothing is left. */

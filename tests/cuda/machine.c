@@ -26,8 +26,13 @@ bool machine_open(machine *m, const char *library, int chip, const tg_context_op
   CHECK(!library || m->standin, "%s: %s", library, dlerror());
   if (library && !m->standin) return false;
   if (m->standin && chip) m->standin->major[0] = chip;
+  return machine_open_on(m, m->standin, o);
+}
+
+bool machine_open_on(machine *m, standin *on, const tg_context_options *o) {
+  *m = (machine){.standin = on};
   tg_status s = tg_device_named("cuda:0", &m->number);
-  CHECK(s == TG_OK || !library, "cuda:0: %s", tg_status_name(s));
+  CHECK(s == TG_OK || !on, "cuda:0: %s", tg_status_name(s));
   if (s != TG_OK || tg_device_describe(m->number, &m->about) != TG_OK) return false;
   CHECK(!m->about.lacks[0], "%s: %s", m->about.name, m->about.lacks);
   CHECK(tg_context_create(o, &m->context) == TG_OK, "a context");

@@ -71,7 +71,7 @@ CALL(cuDeviceCanAccessPeer, (int *can, int d, int other), FAILS, *can = d != oth
 static int attribute(int which, int d) {
   const standin *c = standin_lock_held();
   switch (which) {
-  case 16: return c->major[d] == 9 ? 132 : 108;
+  case 16: return c->cores ? c->cores : c->major[d] == 9 ? 132 : 108;
   case 38: return (c->major[d] == 9 ? 50 : 40) << 20;
   case 41: return 1;
   case 75: return c->major[d];

@@ -19,6 +19,8 @@ typedef struct standin {
   uint64_t lose_at;             /* the context is lost when so many operations have run; 0: never */
   uint64_t lose_at_put;         /* .. when so many have been put on streams */
   int version, devices, major[2], minor;
+  int cores;                    /* of each device; 0: those of its chip */
+  double operation_ms;          /* that an operation takes by the clock */
   bool nothing;                 /* launches and marks return at once, and do nothing: for measuring what comes before */
   bool wrong;                   /* the first byte of each buffer is inverted behind a launch */
   /* told */

@@ -8,13 +8,13 @@
 
 enum { POISON = 0xdb };
 
-#define FRESH {.seed = 1, .version = 13000, .devices = 1, .major = {8, 9}}
+#define FRESH {.seed = 1, .version = 13000, .devices = 1, .major = {8, 9}, .operation_ms = 1e-3}
 static standin control = FRESH;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static stream *streams;
 static piece *pieces;
 static uint64_t drawn;
-static double now;              /* a clock of the stand-in's own: each operation takes a microsecond */
+static double now;              /* a clock of the stand-in's own, in milliseconds */
 
 standin *standin_lock(void) { return pthread_mutex_lock(&lock), &control; }
 standin *standin_lock_held(void) { return &control; }
@@ -170,7 +170,7 @@ static int run_graph(const context *c, const graph *g) {
 }
 
 static int run_op(const context *c, op *o) {
-  now += 1e-3;
+  now += control.operation_ms;
   if (++control.ran == control.lose_at) return fault("the device was to be lost here");
   switch (o->kind) {
   case OP_LAUNCH: return run_launch(c, o);

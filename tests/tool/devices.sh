@@ -24,7 +24,7 @@ expect 2 'a driver and a number are wanted' "$b/tg" run examples/matmul.tg --dev
 expect 2 'of the CPU, not of a device' "$b/tg" run examples/matmul.tg --device cpu --time --cost
 expect 2 'without --device' "$b/tg" bench gemm --device cpu
 expect 2 'is for gemm, attention and kernels' "$b/tg" bench launch --device cpu
-expect 2 'are of the CPU, not of a device' "$b/tg" measure --device cpu --save
+expect 2 'is of the CPU, not of a device' "$b/tg" measure --device cpu --explain
 expect 0 'y: right, the same bits' "$b/tg" run examples/conv.tg --device cpu --check
 if "$b/tg" devices | grep '^opencl:0 ' | grep -vq 'cannot be used'; then
   "$b/tg" devices --json | grep -q '"device":"opencl:0","number":' && ok || wrong "no opencl:0 in the list as JSON"

@@ -8,6 +8,8 @@
 #include <string.h>
 #include "bench/device.h"
 #include "bench/product.h"
+#include "api/api.h"
+#include "measure/chip.h"
 #include "measure/device.h"
 #include "tg/gemm.h"
 
@@ -151,14 +153,16 @@ static double product_rate(measuring *m, tg_type in, tg_type out) {
     product p = {.plan = NULL};
     if (tg_gemm_plan(m->d.context, &desc, &p.plan)) return best;   /* the device has no such type */
     size_t of_in = (size_t)(n * n * (int64_t)bench_bytes(in)), of_out = (size_t)(n * n * (int64_t)bench_bytes(out));
-    void *zeros = calloc(1, of_in), *a = zeros ? bench_device_take(&m->d, zeros, of_in) : NULL,
-         *b = zeros ? bench_device_take(&m->d, zeros, of_in) : NULL, *c = bench_device_take(&m->d, NULL, of_out);
+    void *numbers = malloc(of_in);
+    if (numbers) bench_fill(in, numbers, (size_t)(n * n), 1);
+    void *a = numbers ? bench_device_take(&m->d, numbers, of_in) : NULL,
+         *b = numbers ? bench_device_take(&m->d, numbers, of_in) : NULL, *c = bench_device_take(&m->d, NULL, of_out);
     p.call = (tg_gemm_call){.a = a, .b = b, .c = c};
     double s = a && b && c ? bench_device_time(&m->d, put_product, &p, m->seconds) : -1;
     double rate = s > 0 ? 2e-9 * (double)n * (double)n * (double)n / s : 0;
     tg_gemm_free(p.plan);
     tg_device_free(m->d.device, a), tg_device_free(m->d.device, b), tg_device_free(m->d.device, c);
-    free(zeros);
+    free(numbers);
     bool ends = rate < 1.1 * best || s > 10e-3;
     if (rate > best) best = rate;
     if (ends) break;
@@ -167,10 +171,56 @@ static double product_rate(measuring *m, tg_type in, tg_type out) {
 }
 
 static void measure_products(measuring *m) {
-  add(m, "product f32", "GFLOP/s", "the plan of tg/gemm.h, square, zeros", product_rate(m, TG_F32, TG_F32));
+  add(m, "product f32", "GFLOP/s", "the plan of tg/gemm.h, square", product_rate(m, TG_F32, TG_F32));
   add(m, "product f16", "GFLOP/s", "likewise, sums in f32", product_rate(m, TG_F16, TG_F16));
   add(m, "product bf16", "GFLOP/s", "likewise", product_rate(m, TG_BF16, TG_BF16));
   add(m, "product i8", "GOP/s", "likewise, sums in i32", product_rate(m, TG_I8, TG_I32));
+}
+
+/* ---- the chip's row ---- */
+
+static int keep(const bench_device *d, const tool_args *a, const tg_chip *chip) {
+  char path[4096];
+  const char *folder = tool_tuned(a, path, sizeof path);
+  tg_env env;
+  if (!folder)
+    return fprintf(stderr, "tg: no folder to keep it in: --tuned, TG_TUNED and HOME are not set\n"), TOOL_USAGE;
+  tg_env_init(&env, NULL);
+  int err = tg_chip_file_write(&env, folder, d->device->target, chip);
+  tg_env_drop(&env);
+  char name[TG_CHIP_FILE];
+  tg_chip_file(d->device->target, name);
+  if (err) return fprintf(stderr, "tg: %s/%s: %s\n", folder, name, strerror(err)), TOOL_BROKEN;
+  if (!a->json) printf("  kept as %s/%s\n", folder, name);
+  return TOOL_OK;
+}
+
+/* What choices for this chip depend on, beside the numbers of the tree. The device is opened without what was kept
+ * before. */
+static int measure_row(const tool_args *a, double seconds) {
+  enum { PROBES = 4 };
+  tool_args plain = *a;
+  bench_device d;
+  tg_chip measured;
+  plain.tuned = NULL;
+  int code = bench_device_open(&plain, &d);
+  if (code != TOOL_OK) return code;
+  if (!tg_target_is_device(d.device->target)) {
+    if (a->save) fprintf(stderr, "tg measure: choices for %s depend on no row\n", a->device), code = TOOL_USAGE;
+  } else if (!measure_chip(&d, MEASURE_CHIP(seconds / PROBES), &measured)) code = TOOL_BROKEN;
+  else {
+    tg_chip tree = tg_chip_of(d.device->target);
+    if (!a->json) printf("  the chip's row (the tree's):\n");
+    for (uint32_t i = 0; tg_chip_column_at(i); i++) {
+      const tg_machine_column *c = tg_chip_column_at(i);
+      double v = *(double *)(void *)((char *)&measured + c->at), was = *(double *)(void *)((char *)&tree + c->at);
+      if (a->json) tool_figure(true, "measure", a->device, c->name, v, c->unit, NULL);
+      else printf("  %-14s %12.4g (%g) %s %s\n", c->name, v, was, c->unit, c->what);
+    }
+    if (a->save) code = keep(&d, a, &measured);
+  }
+  bench_device_close(&d);
+  return code;
 }
 
 int measure_device(const tool_args *a, double seconds) {
@@ -191,5 +241,5 @@ int measure_device(const tool_args *a, double seconds) {
     else printf("  %-14s %12.5g %-8s %s\n", f->name, f->value, f->unit, f->what);
   }
   bench_device_close(&m.d);
-  return m.n ? TOOL_OK : TOOL_BROKEN;
+  return m.n ? measure_row(a, 4 * m.seconds) : TOOL_BROKEN;
 }
