@@ -79,15 +79,18 @@ static bool describe(uint32_t i, tg_device_info *out) {
 
 /* ---- the device ---- */
 
+static void drop(tg_amd_device *d, tg_amd_memory *m) {
+  tg_allocator a = d->head.allocator;
+  tg_amd_release(d, m);
+  a.free(a.user, m, sizeof *m);
+}
+
 static void close_device(tg_device *device) {
   tg_amd_device *d = (tg_amd_device *)device;
   tg_allocator a = d->head.allocator;
   if (d->upload) tg_amd_queue_close(&d->upload->head);
-  for (tg_amd_memory *m = d->memories, *next; m; m = next) {
-    next = m->next;
-    tg_amd_release(d, m);
-    a.free(a.user, m, sizeof *m);
-  }
+  for (size_t i = 0; i < d->pieces.n; i++) drop(d, d->pieces.piece[i].own);
+  tg_pieces_close(&d->pieces, &a);
   close_card(&d->f, &(card){.device = d->device, .node = d->node});
   tg_amd_drm_close(&d->f);
   pthread_mutex_destroy(&d->lock);
@@ -113,6 +116,7 @@ static tg_status open_device(const tg_device *head, uint32_t i, tg_device **out,
   d->head.driver = &tg_driver_amd;
   d->head.target = &d->target;
   pthread_mutex_init(&d->lock, NULL);
+  tg_pieces_open(&d->pieces);
   pthread_mutex_init(&d->upload_lock, NULL);
   if (!tg_amd_drm_open(&d->f) || !open_card(&d->f, i, &c)) {
     close_device(&d->head);
@@ -179,11 +183,12 @@ tg_status tg_amd_allocate(tg_amd_device *d, uint64_t bytes, uint32_t heap, uint6
   return allocate(d, bytes, heap, flags, host, false, m, message, n);
 }
 
-static void keep(tg_amd_device *d, tg_amd_memory *m) {
-  pthread_mutex_lock(&d->lock);
-  m->next = d->memories;
-  d->memories = m;
-  pthread_mutex_unlock(&d->lock);
+static tg_status keep(tg_amd_device *d, tg_amd_memory *m, void **out, char *message, size_t n) {
+  const tg_piece piece = {.at = (const char *)(uintptr_t)m->address, .bytes = m->bytes, .own = m};
+  *out = (void *)(uintptr_t)m->address;
+  if (tg_pieces_add(&d->pieces, &d->head.allocator, piece, message, n)) return TG_OK;
+  drop(d, m);
+  return TG_ENOMEM;
 }
 
 static tg_status alloc_memory(tg_device *device, size_t bytes, uint32_t kind, void **out, char *message, size_t n) {
@@ -200,9 +205,7 @@ static tg_status alloc_memory(tg_device *device, size_t bytes, uint32_t kind, vo
     a.free(a.user, m, sizeof *m);
     return s;
   }
-  keep(d, m);
-  *out = (void *)(uintptr_t)m->address;
-  return TG_OK;
+  return keep(d, m, out, message, n);
 }
 
 static tg_status import(tg_device *device, uint32_t what, void *memory, size_t bytes, void **out, char *message,
@@ -217,37 +220,17 @@ static tg_status import(tg_device *device, uint32_t what, void *memory, size_t b
   int code = d->f.amdgpu_create_bo_from_user_mem(d->device, memory, bytes, &m->buffer);
   if (code) m->buffer = NULL;
   else code = map(d, m, (uint64_t)(uintptr_t)memory);
-  if (code) {
-    tg_amd_release(d, m);
-    a.free(a.user, m, sizeof *m);
-    return tg_amd_failure("importing memory", code, message, n);
-  }
-  keep(d, m);
-  *out = memory;
-  return TG_OK;
+  if (!code) return keep(d, m, out, message, n);
+  drop(d, m);
+  return tg_amd_failure("importing memory", code, message, n);
 }
 
 static void free_memory(tg_device *device, void *memory) {
   tg_amd_device *d = (tg_amd_device *)device;
-  pthread_mutex_lock(&d->lock);
-  tg_amd_memory **at = &d->memories, *m;
-  while ((m = *at) && m->address != (uint64_t)(uintptr_t)memory) at = &m->next;
-  if (m) *at = m->next;
-  pthread_mutex_unlock(&d->lock);
-  if (!m) return;
+  tg_piece piece;
+  if (!tg_pieces_take(&d->pieces, memory, &piece)) return;
   tg_amd_settle(d);
-  tg_amd_release(d, m);
-  d->head.allocator.free(d->head.allocator.user, m, sizeof *m);
-}
-
-const tg_amd_memory *tg_amd_memory_of(tg_amd_device *d, const void *address, uint64_t bytes) {
-  uint64_t from = (uint64_t)(uintptr_t)address;
-  pthread_mutex_lock(&d->lock);
-  const tg_amd_memory *m = d->memories;
-  while (m && !(from >= m->address && from - m->address <= m->bytes && bytes <= m->bytes - (from - m->address)))
-    m = m->next;
-  pthread_mutex_unlock(&d->lock);
-  return m;
+  drop(d, piece.own);
 }
 
 /* ---- kernels ---- */
@@ -259,8 +242,7 @@ static void unload(tg_device_kernel *head) {
   tg_amd_settle(d);
   tg_amd_release(d, &k->code);
   if (k->entry) a.free(a.user, k->entry, k->entries * sizeof *k->entry);
-  if (k->launch) a.free(a.user, k->launch, head->info.launch_n * sizeof *k->launch);
-  if (k->signature) a.free(a.user, k->signature, head->signature->bytes);
+  tg_device_kernel_drop(head);
   a.free(a.user, k, sizeof *k);
 }
 
@@ -268,7 +250,7 @@ static void unload(tg_device_kernel *head) {
 static const char *find_entries(tg_amd_code *k, const tg_amd_image *m) {
   enum { KNOWN = 1 << 0 | 1 << 3 | 1 << 10 };   /* private segment buffer, arguments, wave32 */
   const tg_code_info *info = &k->head.info;
-  const char *name = tg_signature_strings(k->signature) + k->signature->name;
+  const char *name = tg_signature_strings(k->head.signature) + k->head.signature->name;
   uint32_t words = info->buffers + (info->shared > 0) + info->params;
   for (uint32_t i = 0; i < k->entries; i++) {
     char text[256];
@@ -317,24 +299,17 @@ static tg_status place(tg_amd_code *k, const tg_object_view *o, uint64_t *offset
   return s;
 }
 
-static void *copied(const tg_allocator *a, const void *from, size_t bytes) {
-  void *p = a->alloc(a->user, bytes ? bytes : 1);
-  return p && bytes ? memcpy(p, from, bytes) : p;
-}
-
 static tg_status fill(tg_amd_code *k, const tg_device_object *o, char *message, size_t n) {
   tg_device *device = k->head.device;
   tg_allocator a = device->allocator;
   tg_object_view view;
   snprintf(message, n, "out of memory");
-  k->head.signature = k->signature = copied(&a, o->signature, o->signature->bytes);
-  k->launch = copied(&a, o->info->launch, o->info->launch_n * sizeof *k->launch);
-  k->head.info.launch = k->launch;
+  bool kept = tg_device_kernel_keep(&k->head, o);
   k->entries = o->info->phases * (o->info->aligned ? 2 : 1);
   k->entry = k->entries && k->entries < 1 << 16 ? a.alloc(a.user, k->entries * sizeof *k->entry) : NULL;
-  if (!k->signature || !k->launch || !k->entry) return TG_ENOMEM;
-  void *object = copied(&a, o->data, o->bytes);   /* aligned, as the reader wants it */
+  void *object = kept && k->entry ? a.alloc(a.user, o->bytes ? o->bytes : 1) : NULL;
   if (!object) return TG_ENOMEM;
+  if (o->bytes) memcpy(object, o->data, o->bytes);   /* aligned, as the reader wants it */
   tg_status s = TG_INTERNAL;
   uint64_t *offsets = NULL;
   if (!tg_object_open(&view, object, o->bytes) || o->signature->buffers_n != o->info->buffers ||
@@ -354,7 +329,7 @@ static tg_status load(tg_device *device, const tg_device_object *o, tg_device_ke
   snprintf(err->message, sizeof err->message, "out of memory");
   if (k) {
     *k = (tg_amd_code){
-      .head = {.driver = &tg_driver_amd, .device = device, .info = *o->info, .scratch = o->info->shared}};
+      .head = {.driver = &tg_driver_amd, .device = device, .scratch = o->info->shared}};
     s = fill(k, o, err->message, sizeof err->message);
     if (s == TG_OK) *out = &k->head;
     else unload(&k->head);

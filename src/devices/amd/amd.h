@@ -7,12 +7,12 @@
 #include "devices/amd/chip.h"
 #include "devices/amd/drm.h"
 #include "devices/amd/pm4.h"
-#include "devices/device.h"
+#include "devices/kernel.h"
+#include "devices/pieces.h"
 
 /* Memory that the device reaches. Device memory lies in the upper half of addresses, which no pointer of the process
  * has; memory of the host has the same address for both. */
 typedef struct tg_amd_memory {
-  struct tg_amd_memory *next;  /* in the device's list */
   tg_drm_handle buffer, range;
   uint64_t address, bytes;     /* as the device sees it */
   char *host;                  /* NULL: the host cannot reach it */
@@ -29,8 +29,8 @@ typedef struct tg_amd_device {
   int node;
   tg_drm_handle device;
   double clock_hertz;
-  pthread_mutex_t lock;        /* guards memories */
-  tg_amd_memory *memories;     /* those that a user has allocated */
+  tg_pieces pieces;            /* own: a tg_amd_memory */
+  pthread_mutex_t lock;        /* guards queues */
   pthread_mutex_t upload_lock; /* guards upload */
   tg_amd_queue *upload;        /* brings code to the card */
   tg_amd_queue *queues;        /* all; guarded by lock */
@@ -44,8 +44,6 @@ typedef struct tg_amd_code {
   tg_amd_memory code;
   tg_amd_entry *entry;         /* phases, then phases for buffers that are not aligned, if there are any */
   uint32_t entries;
-  int64_t *launch;
-  tg_signature *signature;
 } tg_amd_code;
 
 enum { TG_AMD_SLOTS = 16, TG_AMD_SLOT_BYTES = 64 << 10 };
@@ -77,8 +75,6 @@ struct tg_amd_queue {
 tg_status tg_amd_allocate(tg_amd_device *, uint64_t bytes, uint32_t heap, uint64_t flags, bool host, tg_amd_memory *,
                           char *message, size_t n);
 void tg_amd_release(tg_amd_device *, tg_amd_memory *);   /* of zeros: does nothing */
-/* The user's memory in which `bytes` from this address lie; NULL: in none. */
-const tg_amd_memory *tg_amd_memory_of(tg_amd_device *, const void *address, uint64_t bytes);
 /* Memory is about to go, and all work should have ended; but if the call that waited for it has failed, that is not
  * known. Looks again, and waits; a call that fails again and again ends it. */
 void tg_amd_settle(tg_amd_device *);

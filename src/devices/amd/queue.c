@@ -219,25 +219,8 @@ tg_status tg_amd_queue_after(tg_queue *head, tg_queue *of, uint64_t value, char 
 
 /* ---- launches ---- */
 
-static const char *name_of(const tg_amd_code *k, uint32_t buffer) {
-  const tg_signature *s = k->head.signature;
-  return tg_signature_strings(s) + tg_signature_buffers(s)[buffer].name;
-}
-
-static tg_status check_memory(const tg_amd_code *k, const tg_work *w, char *message, size_t n) {
-  tg_amd_device *d = (tg_amd_device *)k->head.device;
-  for (uint32_t b = 0; b < k->head.info.buffers; b++)
-    if (w->bytes[b] && !tg_amd_memory_of(d, w->buffers[b], (uint64_t)w->bytes[b]))
-      return snprintf(message, n, "'%s' does not lie in memory of this device", name_of(k, b)), TG_EINVAL;
-  if (!k->head.scratch || tg_amd_memory_of(d, w->workspace, k->head.scratch)) return TG_OK;
-  return snprintf(message, n, "the workspace does not lie in memory of this device"), TG_EINVAL;
-}
-
-/* Are the buffers aligned as the normal entries assume? */
-static bool is_aligned(const tg_code_info *info, const tg_work *w) {
-  for (uint32_t b = 0; b < info->buffers && b < 64; b++)
-    if ((info->aligned >> b & 1) && (uintptr_t)w->buffers[b] % 16) return false;
-  return true;
+static bool has(void *device, const void *memory, size_t bytes) {
+  return tg_pieces_have(&((tg_amd_device *)device)->pieces, memory, bytes);
 }
 
 static uint32_t arguments_bytes(const tg_amd_entry *e) { return (e->arguments + 63) & ~63u; }
@@ -276,8 +259,8 @@ tg_status tg_amd_queue_launch(tg_queue *head, tg_device_kernel *kernel, const tg
   tg_amd_queue *q = (tg_amd_queue *)head;
   const tg_amd_code *k = (const tg_amd_code *)kernel;
   const tg_code_info *info = &kernel->info;
-  tg_status s = check_memory(k, w, message, n);
-  const tg_amd_entry *e = k->entry + (is_aligned(info, w) ? 0 : info->phases);
+  tg_status s = tg_device_owns(kernel, w, has, device_of(q), message, n);
+  const tg_amd_entry *e = k->entry + (tg_device_unaligned(kernel, w) ? info->phases : 0);
   for (uint32_t p = 0; p < info->phases && s == TG_OK; p++) {
     tg_grid grid;
     if (!tg_grid_of(info, p, w->params, &grid))
@@ -354,7 +337,7 @@ static tg_status copy_out(tg_amd_queue *q, char *to, uint64_t from, uint64_t byt
 tg_status tg_amd_queue_copy(tg_queue *head, void *to, const void *from, size_t bytes, char *message, size_t n) {
   tg_amd_queue *q = (tg_amd_queue *)head;
   tg_amd_device *d = device_of(q);
-  bool in = tg_amd_memory_of(d, to, bytes), out = tg_amd_memory_of(d, from, bytes);
+  bool in = has(d, to, bytes), out = has(d, from, bytes);
   uint64_t there = (uint64_t)(uintptr_t)to, here = (uint64_t)(uintptr_t)from;
   if (in && out) return put_copy(q, there, here, bytes, message, n);
   if (in) return tg_amd_queue_copy_in(q, there, from, bytes, message, n);

@@ -7,12 +7,24 @@
 
 /* ---- the device ---- */
 
+/* Call with the context current. */
+static void give_back(const cuda_device *d, const tg_piece *p) {
+  if (p->origin == CUDA_OWN) d->f.cuMemFree_v2((cuda_address)(uintptr_t)p->at);
+  if (p->origin == CUDA_PINNED) d->f.cuMemFreeHost((void *)(uintptr_t)p->at);
+  if (p->origin == CUDA_PAGES) d->f.cuMemHostUnregister(p->own);
+}
+
+static void give_all_back(cuda_device *d) {
+  for (size_t i = 0; i < d->pieces.n; i++) give_back(d, &d->pieces.piece[i]);
+  if (d->zero) d->f.cuEventDestroy_v2(d->zero);
+}
+
 static void close_device(tg_device *device) {
   cuda_device *d = (cuda_device *)device;
   tg_allocator a = d->head.allocator;
-  if (d->context) TG_CUDA_GIVE_BACK(d, tg_cuda_free_all(d); if (d->zero) d->f.cuEventDestroy_v2(d->zero));
+  if (d->context) TG_CUDA_GIVE_BACK(d, give_all_back(d));
   for (cuda_peer *p = d->peers, *next; p; p = next) next = p->next, a.free(a.user, p, sizeof *p);
-  if (d->pieces) a.free(a.user, d->pieces, d->pieces_room * sizeof *d->pieces);
+  tg_pieces_close(&d->pieces, &a);
   if (d->context && !device->native) d->f.cuDevicePrimaryCtxRelease_v2(d->device);
   dlclose(d->f.library);
   pthread_mutex_destroy(&d->lock);
@@ -76,6 +88,7 @@ static tg_status open_device(const tg_device *head, uint32_t i, tg_device **out,
     return snprintf(message, n, "the device is gone"), TG_MISS;
   }
   pthread_mutex_init(&d->lock, NULL);
+  tg_pieces_open(&d->pieces);
   tg_status s = begin(d, head->native, message, n);
   if (s == TG_OK) *out = &d->head;
   else close_device(&d->head);
@@ -84,59 +97,18 @@ static tg_status open_device(const tg_device *head, uint32_t i, tg_device **out,
 
 /* ---- memory ---- */
 
-/* How many pieces begin at or before p. Call with the lock held. */
-static size_t pieces_before(const cuda_device *d, const char *p) {
-  size_t from = 0, to = d->pieces_n;
-  while (from < to) {
-    size_t middle = from + (to - from) / 2;
-    if (d->pieces[middle].at <= p) from = middle + 1;
-    else to = middle;
-  }
-  return from;
-}
-
-static bool add_piece(cuda_device *d, cuda_piece piece) {
-  const tg_allocator *a = &d->head.allocator;
-  pthread_mutex_lock(&d->lock);
-  bool ok = d->pieces_n < d->pieces_room;
-  if (!ok) {
-    size_t room = d->pieces_room ? 2 * d->pieces_room : 16;
-    cuda_piece *wider = a->alloc(a->user, room * sizeof *wider);
-    if ((ok = wider != NULL)) {
-      if (d->pieces_n) memcpy(wider, d->pieces, d->pieces_n * sizeof *wider);
-      if (d->pieces) a->free(a->user, d->pieces, d->pieces_room * sizeof *wider);
-      d->pieces = wider;
-      d->pieces_room = room;
-    }
-  }
-  if (ok) {
-    size_t at = pieces_before(d, piece.at);
-    memmove(d->pieces + at + 1, d->pieces + at, (d->pieces_n - at) * sizeof *d->pieces);
-    d->pieces[at] = piece;
-    d->pieces_n++;
-  }
-  pthread_mutex_unlock(&d->lock);
-  return ok;
-}
-
-/* Call with the context current. */
-static void give_back(const cuda_device *d, const cuda_piece *p) {
-  if (p->origin == CUDA_OWN) d->f.cuMemFree_v2((cuda_address)(uintptr_t)p->at);
-  if (p->origin == CUDA_PINNED) d->f.cuMemFreeHost(p->at);
-  if (p->origin == CUDA_PAGES) d->f.cuMemHostUnregister(p->host);
-}
-
-static tg_status keep_piece(cuda_device *d, cuda_piece piece, void **out, char *message, size_t n) {
-  if (add_piece(d, piece)) return *out = piece.at, TG_OK;
+static tg_status keep_piece(cuda_device *d, tg_piece piece, void **out, char *message, size_t n) {
+  if (tg_pieces_add(&d->pieces, &d->head.allocator, piece, message, n))
+    return *out = (void *)(uintptr_t)piece.at, TG_OK;
   give_back(d, &piece);
-  return snprintf(message, n, "out of memory"), TG_ENOMEM;
+  return TG_ENOMEM;
 }
 
 enum { PORTABLE = 1, DEVICEMAP = 2 };   /* CU_MEMHOSTALLOC_, CU_MEMHOSTREGISTER_ */
 
 tg_status tg_cuda_alloc(tg_device *device, size_t bytes, uint32_t kind, void **out, char *message, size_t n) {
   cuda_device *d = (cuda_device *)device;
-  cuda_piece piece = {.bytes = bytes, .origin = kind == TG_MEMORY_HOST ? CUDA_PINNED : CUDA_OWN};
+  tg_piece piece = {.bytes = bytes, .origin = kind == TG_MEMORY_HOST ? CUDA_PINNED : CUDA_OWN};
   cuda_address at = 0;
   void *host = NULL;
   int code = tg_cuda_enter(d);
@@ -155,7 +127,7 @@ static tg_status import_native(cuda_device *d, void *memory, size_t bytes, void 
   int ordinal = -1;
   if (d->f.cuPointerGetAttribute(&ordinal, DEVICE_ORDINAL, (cuda_address)(uintptr_t)memory) || ordinal != d->device)
     return snprintf(message, n, "this is no memory of CUDA on the device"), TG_EINVAL;
-  return keep_piece(d, (cuda_piece){.at = memory, .bytes = bytes, .origin = CUDA_NATIVE}, out, message, n);
+  return keep_piece(d, (tg_piece){.at = memory, .bytes = bytes, .origin = CUDA_NATIVE}, out, message, n);
 }
 
 static tg_status import_pages(cuda_device *d, void *memory, size_t bytes, void **out, char *message, size_t n) {
@@ -168,7 +140,7 @@ static tg_status import_pages(cuda_device *d, void *memory, size_t bytes, void *
   }
   if (!code && (code = d->f.cuMemHostGetDevicePointer_v2(&at, memory, 0))) d->f.cuMemHostUnregister(memory);
   if (code) return tg_cuda_failure(&d->f, message, n, "importing pages", code);
-  cuda_piece piece = {.at = (char *)(uintptr_t)at, .bytes = bytes, .host = memory, .origin = CUDA_PAGES};
+  tg_piece piece = {.at = (char *)(uintptr_t)at, .bytes = bytes, .own = memory, .origin = CUDA_PAGES};
   return keep_piece(d, piece, out, message, n);
 }
 
@@ -185,52 +157,23 @@ tg_status tg_cuda_import(tg_device *device, uint32_t what, void *memory, size_t 
 
 void tg_cuda_free(tg_device *device, void *memory) {
   cuda_device *d = (cuda_device *)device;
-  cuda_piece piece = {.at = NULL};
-  pthread_mutex_lock(&d->lock);
-  size_t at = pieces_before(d, memory);
-  if (at && d->pieces[at - 1].at == memory) {
-    piece = d->pieces[at - 1];
-    memmove(d->pieces + at - 1, d->pieces + at, (d->pieces_n - at) * sizeof *d->pieces);
-    d->pieces_n--;
-  }
-  pthread_mutex_unlock(&d->lock);
-  if (piece.at) TG_CUDA_GIVE_BACK(d, give_back(d, &piece));
+  tg_piece piece;
+  if (tg_pieces_take(&d->pieces, memory, &piece)) TG_CUDA_GIVE_BACK(d, give_back(d, &piece));
 }
 
-void tg_cuda_free_all(cuda_device *d) {
-  for (size_t i = 0; i < d->pieces_n; i++) give_back(d, &d->pieces[i]);
-  d->pieces_n = 0;
-}
-
-/* Imports may overlap other pieces, so the nearest piece is not always the one. Takes the lock. */
-static bool has(cuda_device *d, const char *p, size_t bytes) {
-  bool found = false;
-  pthread_mutex_lock(&d->lock);
-  for (size_t i = pieces_before(d, p); i-- && !found;) {
-    const cuda_piece *at = &d->pieces[i];
-    found = (size_t)(p - at->at) <= at->bytes && bytes <= at->bytes - (size_t)(p - at->at);
-  }
-  pthread_mutex_unlock(&d->lock);
-  return found;
-}
-
-static bool is_own(cuda_device *d, const void *memory, size_t bytes) {
-  if (!bytes || has(d, memory, bytes)) return true;
+/* In memory of the device or of its peers? */
+static bool has(void *device, const void *memory, size_t bytes) {
+  cuda_device *d = device;
+  if (tg_pieces_have(&d->pieces, memory, bytes)) return true;
   pthread_mutex_lock(&d->lock);
   const cuda_peer *p = d->peers;
   pthread_mutex_unlock(&d->lock);   /* peers are only added, at the front */
-  while (p && !has((cuda_device *)p->device, memory, bytes)) p = p->next;
+  while (p && !tg_pieces_have(&((cuda_device *)p->device)->pieces, memory, bytes)) p = p->next;
   return p != NULL;
 }
 
 tg_status tg_cuda_owned(cuda_device *d, const cuda_kernel *k, const tg_work *w, char *message, size_t n) {
-  const char *name = NULL;
-  for (uint32_t b = 0; b < k->head.info.buffers && !name; b++)
-    if (!is_own(d, w->buffers[b], (size_t)w->bytes[b]))
-      name = tg_signature_strings(k->signature) + tg_signature_buffers(k->signature)[b].name;
-  if (!name && !is_own(d, w->workspace, k->head.scratch)) name = "workspace";
-  if (!name) return TG_OK;
-  return snprintf(message, n, "'%s' does not lie in memory of this device", name), TG_EINVAL;
+  return tg_device_owns(&k->head, w, has, d, message, n);
 }
 
 /* ---- peers ---- */

@@ -5,7 +5,8 @@
 #define TG_CUDA_H
 #include <pthread.h>
 #include <stdio.h>
-#include "devices/device.h"
+#include "devices/kernel.h"
+#include "devices/pieces.h"
 
 /* ---- what is used of libcuda.so.1 ---- */
 
@@ -105,8 +106,7 @@ tg_status tg_cuda_failure(const cuda_functions *f, char *message, size_t n, cons
 
 /* ---- the device ---- */
 
-typedef enum { CUDA_OWN, CUDA_PINNED, CUDA_NATIVE, CUDA_PAGES } cuda_origin;
-typedef struct { char *at; size_t bytes; void *host; cuda_origin origin; } cuda_piece;   /* host: of PAGES */
+enum { CUDA_OWN, CUDA_PINNED, CUDA_NATIVE, CUDA_PAGES };   /* origins of pieces; own: the host's pages */
 typedef struct cuda_peer { struct cuda_peer *next; tg_device *device; } cuda_peer;
 
 typedef struct {
@@ -117,9 +117,8 @@ typedef struct {
   void *context;               /* CUcontext: the primary one, or the program's */
   void *zero;                  /* the event that times count from, recorded by the first queue */
   bool started;                /* it is */
-  pthread_mutex_t lock;        /* guards pieces and peers */
-  cuda_piece *pieces;          /* by address */
-  size_t pieces_n, pieces_room;
+  tg_pieces pieces;
+  pthread_mutex_t lock;        /* guards peers */
   cuda_peer *peers;
 } cuda_device;
 
@@ -128,8 +127,6 @@ typedef struct {
   /* of each phase: the normal entry and the one for unaligned buffers, or the first twice */
   void *module, **function;
   int *local;                  /* of each function: the most dynamic LOCAL that a launch may have */
-  int64_t *launch;
-  tg_signature *signature;
 } cuda_kernel;
 
 /* The driver's calls work on the context that is current in the calling thread. These two put the device's there, and
@@ -152,7 +149,6 @@ static inline void tg_cuda_leave(const cuda_device *d) {
 tg_status tg_cuda_alloc(tg_device *, size_t bytes, uint32_t kind, void **out, char *message, size_t n);
 tg_status tg_cuda_import(tg_device *, uint32_t what, void *memory, size_t bytes, void **out, char *message, size_t n);
 void tg_cuda_free(tg_device *, void *memory);
-void tg_cuda_free_all(cuda_device *);
 tg_status tg_cuda_peer(tg_device *, tg_device *other, char *message, size_t n);
 /* Do all buffers of a launch lie in memory of the device or of its peers? */
 tg_status tg_cuda_owned(cuda_device *, const cuda_kernel *, const tg_work *, char *message, size_t n);

@@ -15,8 +15,7 @@ void tg_cuda_unload(tg_device_kernel *head) {
   if (k->module) TG_CUDA_GIVE_BACK(d, d->f.cuModuleUnload(k->module));
   if (k->function) a.free(a.user, k->function, functions_of(k) * sizeof *k->function);
   if (k->local) a.free(a.user, k->local, functions_of(k) * sizeof *k->local);
-  if (k->launch) a.free(a.user, k->launch, head->info.launch_n * sizeof *k->launch);
-  if (k->signature) a.free(a.user, k->signature, k->signature->bytes);
+  tg_device_kernel_drop(&k->head);
   a.free(a.user, k, sizeof *k);
 }
 
@@ -52,7 +51,7 @@ static tg_status ask_for_local(cuda_kernel *k, uint32_t i, char *message, size_t
 
 static tg_status build(cuda_kernel *k, const tg_device_object *o, char *message, size_t n) {
   cuda_device *d = device_of(k);
-  const char *name = tg_signature_strings(k->signature) + k->signature->name;
+  const char *name = tg_signature_strings(k->head.signature) + k->head.signature->name;
   tg_status s = load_module(k, o->data, message, n);
   for (uint32_t i = 0; i < functions_of(k) && s == TG_OK; i++) {
     char function[256];
@@ -64,11 +63,6 @@ static tg_status build(cuda_kernel *k, const tg_device_object *o, char *message,
   }
   k->head.scratch = (size_t)o->info->shared;
   return s;
-}
-
-static void *copied(const tg_allocator *a, const void *from, size_t bytes) {
-  void *p = a->alloc(a->user, bytes ? bytes : 1);
-  return p && bytes ? memcpy(p, from, bytes) : p;
 }
 
 /* The object may come from the cache, which is not trusted; each launch checks the words of its grid (tg_grid_of). */
@@ -94,13 +88,12 @@ tg_status tg_cuda_load(tg_device *device, const tg_device_object *o, tg_device_k
   tg_status s = TG_ENOMEM;
   snprintf(err->message, sizeof err->message, "out of memory");
   if (!k) return err->status = s;
-  *k = (cuda_kernel){.head = {.driver = &tg_driver_cuda, .device = device, .info = *o->info}};
+  *k = (cuda_kernel){.head = {.driver = &tg_driver_cuda, .device = device}};
+  bool kept = tg_device_kernel_keep(&k->head, o);
   size_t functions = functions_of(k) ? functions_of(k) : 1;
-  k->head.signature = k->signature = copied(a, o->signature, o->signature->bytes);
-  k->head.info.launch = k->launch = copied(a, o->info->launch, o->info->launch_n * sizeof *k->launch);
   k->function = a->alloc(a->user, functions * sizeof *k->function);
   k->local = a->alloc(a->user, functions * sizeof *k->local);
-  if (k->signature && k->launch && k->function && k->local) {
+  if (kept && k->function && k->local) {
     int code = tg_cuda_enter(d);
     if (code) s = tg_cuda_failure(&d->f, err->message, sizeof err->message, "reaching the context", code);
     else {
@@ -122,19 +115,11 @@ void tg_cuda_arguments(const cuda_kernel *k, const tg_work *w, void *arguments[C
   for (uint32_t p = 0; p < k->head.info.params; p++) arguments[n++] = (void *)(uintptr_t)&w->params[p];
 }
 
-/* Must the entry be called that assumes nothing of addresses? */
-static bool unaligned(const cuda_kernel *k, const tg_work *w) {
-  enum { ASSUMED = 16 };
-  for (uint32_t b = 0; b < k->head.info.buffers && b < 64; b++)
-    if (k->head.info.aligned >> b & 1 && (uintptr_t)w->buffers[b] % ASSUMED) return true;
-  return false;
-}
-
 tg_status tg_cuda_shape(const cuda_kernel *k, const tg_work *w, uint32_t phase, cuda_shape *out, bool *empty,
                         char *message, size_t n) {
   static const int64_t most[3] = {INT32_MAX, 65535, 65535};   /* CUDA C++ Programming Guide, "Compute Capabilities" */
   tg_grid g;
-  uint32_t i = 2 * phase + unaligned(k, w);
+  uint32_t i = 2 * phase + tg_device_unaligned(&k->head, w);
   if (!tg_grid_of(&k->head.info, phase, w->params, &g))
     return snprintf(message, n, "phase %u needs 2^31 workgroups or more along an axis", phase), TG_ELIMIT;
   if (g.local > INT32_MAX || (int64_t)g.local > k->local[i])

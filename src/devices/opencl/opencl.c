@@ -8,14 +8,17 @@
 
 /* ---- the device and its memory ---- */
 
+enum { OWN, IMPORTED };   /* origins of pieces */
+
+static void give_back(const opencl_device *d, const tg_piece *p) {
+  if (p->origin == OWN) d->f.clSVMFree(d->context, (void *)(uintptr_t)p->at);
+}
+
 static void close_device(tg_device *device) {
   opencl_device *d = (opencl_device *)device;
   tg_allocator a = d->head.allocator;
-  for (opencl_piece *p = d->pieces, *next; p; p = next) {
-    next = p->next;
-    if (!p->imported) d->f.clSVMFree(d->context, p->memory);
-    a.free(a.user, p, sizeof *p);
-  }
+  for (size_t i = 0; i < d->pieces.n; i++) give_back(d, &d->pieces.piece[i]);
+  tg_pieces_close(&d->pieces, &a);
   if (d->context) d->f.clReleaseContext(d->context);
   dlclose(d->f.library);
   pthread_mutex_destroy(&d->lock);
@@ -59,12 +62,13 @@ static tg_status open_device(const tg_device *head, uint32_t i, tg_device **out,
   *d = (opencl_device){.head = *head};
   d->head.driver = &tg_driver_opencl;
   d->head.target = &d->target;
-  pthread_mutex_init(&d->lock, NULL);
   if (!tg_opencl_library(&d->f) || !(d->device = tg_opencl_find(&d->f, i))) {
     if (d->f.library) dlclose(d->f.library);
     head->allocator.free(head->allocator.user, d, sizeof *d);
     return snprintf(message, n, "the device is gone"), TG_MISS;
   }
+  pthread_mutex_init(&d->lock, NULL);
+  tg_pieces_open(&d->pieces);
   fill_target(d);
   d->tasks_alone = (tg_opencl_number(&d->f, d->device, CL_DEVICE_TYPE) & CL_TYPE_CPU) != 0;
   *out = &d->head;
@@ -76,17 +80,6 @@ static tg_status open_device(const tg_device *head, uint32_t i, tg_device **out,
   return tg_opencl_failure(message, n, "opening the device", code);
 }
 
-static tg_status add_piece(opencl_device *d, char *memory, size_t bytes, bool imported, char *message, size_t n) {
-  opencl_piece *p = d->head.allocator.alloc(d->head.allocator.user, sizeof *p);
-  if (!p) return snprintf(message, n, "out of memory"), TG_ENOMEM;
-  *p = (opencl_piece){.bytes = bytes, .memory = memory, .imported = imported};
-  pthread_mutex_lock(&d->lock);
-  p->next = d->pieces;
-  d->pieces = p;
-  pthread_mutex_unlock(&d->lock);
-  return TG_OK;
-}
-
 static tg_status alloc_memory(tg_device *device, size_t bytes, uint32_t kind, void **out, char *message, size_t n) {
   opencl_device *d = (opencl_device *)device;
   bool host = kind == TG_MEMORY_HOST;
@@ -95,10 +88,10 @@ static tg_status alloc_memory(tg_device *device, size_t bytes, uint32_t kind, vo
            TG_EINVAL;
   void *memory = d->f.clSVMAlloc(d->context, CL_READ_WRITE | (host ? CL_MEM_FINE : 0), bytes ? bytes : 1, 64);
   if (!memory) return snprintf(message, n, "out of memory: %zu bytes of the device's", bytes), TG_ENOMEM;
-  tg_status s = add_piece(d, memory, bytes, false, message, n);
-  if (s == TG_OK) *out = memory;
-  else d->f.clSVMFree(d->context, memory);
-  return s;
+  const tg_piece piece = {.at = memory, .bytes = bytes, .origin = OWN};
+  if (tg_pieces_add(&d->pieces, &d->head.allocator, piece, message, n)) return *out = memory, TG_OK;
+  give_back(d, &piece);
+  return TG_ENOMEM;
 }
 
 static tg_status import_memory(tg_device *device, uint32_t what, void *memory, size_t bytes, void **out, char *message,
@@ -110,19 +103,18 @@ static tg_status import_memory(tg_device *device, uint32_t what, void *memory, s
   if (what == TG_IMPORT_PAGES && !(tg_opencl_number(&d->f, d->device, CL_SVM) & CL_SVM_SYSTEM))
     return snprintf(message, n, "this device cannot reach memory of the process (SVM of the system)"), TG_EINVAL;
   *out = memory;
-  return add_piece(d, memory, bytes, true, message, n);
+  const tg_piece piece = {.at = memory, .bytes = bytes, .origin = IMPORTED};
+  return tg_pieces_add(&d->pieces, &d->head.allocator, piece, message, n) ? TG_OK : TG_ENOMEM;
 }
 
 static void free_memory(tg_device *device, void *memory) {
   opencl_device *d = (opencl_device *)device;
-  pthread_mutex_lock(&d->lock);
-  opencl_piece **at = &d->pieces, *p;
-  while ((p = *at) && p->memory != memory) at = &p->next;
-  if (p) *at = p->next;
-  pthread_mutex_unlock(&d->lock);
-  if (!p) return;
-  if (!p->imported) d->f.clSVMFree(d->context, memory);
-  d->head.allocator.free(d->head.allocator.user, p, sizeof *p);
+  tg_piece piece;
+  if (tg_pieces_take(&d->pieces, memory, &piece)) give_back(d, &piece);
+}
+
+static bool has(void *device, const void *memory, size_t bytes) {
+  return tg_pieces_have(&((opencl_device *)device)->pieces, memory, bytes);
 }
 
 /* ---- kernels ---- */
@@ -130,9 +122,7 @@ static void free_memory(tg_device *device, void *memory) {
 typedef struct {
   tg_device_kernel head;
   opencl_handle program, *kernel;     /* phases, then turns of loops */
-  int64_t *launch;
   size_t items;                /* at a time; each has its part of the workspace, which is behind the shared memory */
-  tg_signature *signature;
 } cl_kernel;
 
 static opencl_device *device_of(const cl_kernel *k) { return (opencl_device *)k->head.device; }
@@ -146,8 +136,7 @@ static void unload(tg_device_kernel *head) {
     if (k->kernel[i]) d->f.clReleaseKernel(k->kernel[i]);
   if (k->program) d->f.clReleaseProgram(k->program);
   if (k->kernel) a.free(a.user, k->kernel, kernels_of(k) * sizeof *k->kernel);
-  if (k->launch) a.free(a.user, k->launch, head->info.launch_n * sizeof *k->launch);
-  if (k->signature) a.free(a.user, k->signature, head->signature->bytes);
+  tg_device_kernel_drop(head);
   a.free(a.user, k, sizeof *k);
 }
 
@@ -210,30 +199,23 @@ static tg_status build(cl_kernel *k, const tg_device_object *o, char *message, s
   return TG_OK;
 }
 
-static void *copied(const tg_allocator *a, const void *from, size_t bytes) {
-  void *p = a->alloc(a->user, bytes);
-  return p ? memcpy(p, from, bytes) : NULL;
-}
-
 static tg_status load(tg_device *device, const tg_device_object *o, tg_device_kernel **out, tg_env *err) {
   const tg_allocator *a = &device->allocator;
   cl_kernel *k = a->alloc(a->user, sizeof *k);
   tg_status s = TG_ENOMEM;
   snprintf(err->message, sizeof err->message, "out of memory");
   if (k) {
-    *k = (cl_kernel){.head = {.driver = &tg_driver_opencl, .device = device, .info = *o->info}};
+    *k = (cl_kernel){.head = {.driver = &tg_driver_opencl, .device = device}};
     bool code = o->bytes && (is_spirv(o->data, o->bytes) || !((const char *)o->data)[o->bytes - 1]);
     bool valid = code && steps_valid(o->info) &&
                  o->signature->buffers_n == o->info->buffers && o->signature->params_n == o->info->params;
+    bool kept = valid && tg_device_kernel_keep(&k->head, o);
     size_t bytes = kernels_of(k) * sizeof *k->kernel;
-    k->head.signature = k->signature = copied(a, o->signature, o->signature->bytes);
-    if (valid) k->launch = copied(a, o->info->launch, o->info->launch_n * sizeof *k->launch);
-    if (valid) k->kernel = a->alloc(a->user, bytes ? bytes : 1);
-    k->head.info.launch = k->launch;
+    if (kept) k->kernel = a->alloc(a->user, bytes ? bytes : 1);
     if (k->kernel) memset(k->kernel, 0, bytes);
     if (!valid)
       s = TG_INTERNAL, snprintf(err->message, sizeof err->message, "the object is neither text nor SPIR-V of a kernel");
-    else if (k->signature && k->launch && k->kernel) s = build(k, o, err->message, sizeof err->message);
+    else if (k->kernel) s = build(k, o, err->message, sizeof err->message);
     if (s == TG_OK) *out = &k->head;
     else unload(&k->head);
   }
@@ -256,7 +238,7 @@ static void enqueue(run *r, uint32_t kernel, size_t items) {
 static void take_steps(run *r, const int64_t *s, const int64_t *end, uint32_t depth) {
   cl_kernel *k = r->k;
   opencl_device *d = device_of(k);
-  const int64_t *tasks = k->launch + 1 + k->launch[0];
+  const int64_t *launch = k->head.info.launch, *tasks = launch + 1 + launch[0];
   enum { DAMAGED = -1 };
   for (; s < end && !r->code; s += *s >= 0 ? 1 : 2 + s[1]) {
     if (*s >= 0) {
@@ -275,15 +257,6 @@ static void take_steps(run *r, const int64_t *s, const int64_t *end, uint32_t de
       take_steps(r, s + 2, s + 2 + s[1], depth + 1);
     }
   }
-}
-
-/* Does the buffer lie in memory of this device? Call with the lock held. */
-static bool is_own(const opencl_device *d, const void *memory, int64_t bytes) {
-  const char *from = memory;
-  for (const opencl_piece *p = d->pieces; p; p = p->next)
-    if (from >= p->memory && from <= p->memory + p->bytes && (uint64_t)bytes <= (uint64_t)(p->memory + p->bytes - from))
-      return true;
-  return !bytes;
 }
 
 static void set_arguments(run *r) {
@@ -305,23 +278,13 @@ static void set_arguments(run *r) {
 static tg_status launch(tg_queue *q, tg_device_kernel *head, const tg_work *w, char *message, size_t n) {
   run r = {.queue = ((opencl_queue *)q)->queue, .k = (cl_kernel *)head, .w = w};
   opencl_device *d = device_of(r.k);
-  uint32_t foreign = UINT32_MAX, buffers = head->info.buffers;
+  tg_status s = tg_device_owns(head, w, has, d, message, n);
+  if (s != TG_OK) return s;
   pthread_mutex_lock(&d->lock);
-  for (uint32_t b = 0; b < buffers && foreign == UINT32_MAX; b++)
-    if (!is_own(d, w->buffers[b], w->bytes[b])) foreign = b;
-  if (foreign == UINT32_MAX && !is_own(d, w->workspace, (int64_t)head->scratch)) foreign = buffers;
-  if (foreign == UINT32_MAX) {
-    set_arguments(&r);
-    if (!r.code) take_steps(&r, r.k->launch + 1, r.k->launch + 1 + r.k->launch[0], 0);
-  }
+  set_arguments(&r);
+  const int64_t *steps = head->info.launch + 1;
+  if (!r.code) take_steps(&r, steps, steps + steps[-1], 0);
   pthread_mutex_unlock(&d->lock);
-  if (foreign != UINT32_MAX) {
-    snprintf(message, n, "'%s' does not lie in memory of this device",
-             foreign == buffers ? "workspace"
-                                : tg_signature_strings(head->signature) +
-                                      tg_signature_buffers(head->signature)[foreign].name);
-    return TG_EINVAL;
-  }
   return r.code ? tg_opencl_failure(message, n, "a launch", r.code) : TG_OK;
 }
 

@@ -4,7 +4,8 @@
 #define TG_OPENCL_H
 #include <pthread.h>
 #include <stdio.h>
-#include "devices/device.h"
+#include "devices/kernel.h"
+#include "devices/pieces.h"
 
 /* ---- what is used of CL/cl.h ---- */
 
@@ -100,7 +101,6 @@ tg_status tg_opencl_failure(char *message, size_t n, const char *what, int code)
 
 /* ---- opencl.c, queue.c ---- */
 
-typedef struct opencl_piece { struct opencl_piece *next; char *memory; size_t bytes; bool imported; } opencl_piece;
 
 typedef struct {
   tg_device head;
@@ -108,8 +108,8 @@ typedef struct {
   tg_target target;
   opencl_handle device, context;
   bool tasks_alone;            /* workgroups have one work-item, which runs whole tasks: on CPUs */
-  pthread_mutex_t lock;        /* guards pieces; held while arguments are set and the kernel is started */
-  opencl_piece *pieces;
+  pthread_mutex_t lock;        /* held while arguments are set and the kernel is started */
+  tg_pieces pieces;
 } opencl_device;
 
 /* A mark's event is kept until the mark is seen reached. */
