@@ -50,7 +50,7 @@ static void test_probes(void) {
 
 /* ---- files ---- */
 
-static const tg_chip kept = {.clock = 1525, .matrix_macs = 16, .core_bytes = 512, .launch_ns = 2500};
+static const tg_chip kept = {.clock = 1525, .matrix_macs = 9000, .core_bytes = 2, .launch_ns = 2500};
 
 static void keep(const tg_target *t) {
   tg_env env;
@@ -94,7 +94,7 @@ static void test_files(void) {
 
   if (!open_with(&m, 9)) return;
   const tg_target *t = m.device->target;
-  CHECK(t->clock == 1500 && t->matrix_macs == 16 && t->core_bytes == 510 && t->launch_ns == 2500, "not the file's numbers: %u %u %u %u", t->clock, t->matrix_macs, t->core_bytes, t->launch_ns);
+  CHECK(t->clock == 1500 && t->matrix_macs == 9000 && t->core_bytes == 2 && t->launch_ns == 2500, "not the file's numbers: %u %u %u %u", t->clock, t->matrix_macs, t->core_bytes, t->launch_ns);
   CHECK(strstr(t->silicon, tree.silicon) == t->silicon && strcmp(t->silicon, tree.silicon), "'%s' does not tell them", t->silicon);
   CHECK(t->core_macs == tree.core_macs && t->threads == tree.threads, "others have changed");
   CHECK(!logged[0], "%s", logged);
@@ -111,7 +111,7 @@ static void test_files(void) {
 static void test_damage(void) {
   static const struct { const char *from, *to, *says; } damage[] = {
       {"tg-chip 1", "tg-chip 2", "another version"}, {"clock = 1525", "clock = -3", "out of range"},
-      {"launch_ns", "launch", "no column is named 'launch'"}, {"core_bytes = 512", "", "no line for core_bytes"},
+      {"launch_ns", "launch", "no column is named 'launch'"}, {"core_bytes = 2", "", "no line for core_bytes"},
       {"LOCAL", "REMOTE", "on another processor"}};
   char path[4096], name[TG_CHIP_FILE], text[2048], changed[2048];
   machine m;

@@ -17,6 +17,14 @@ check "fewer than 20 programs are right: $(cat "$folder/report")" $?
 TG_TEST_CUDA=build/tests/cuda/libcuda.so.1 TG_TEST_CUDA_WRONG=1 build/tests/cuda_gpu --small --report="$folder/report" tests/ptx/gpu/axpy.tg > "$folder/out" 2>&1
 [ $? = 1 ] && grep -q 'WRONG: y: first at 0: 1 of 5000 differ' "$folder/report" && grep -q '^0 programs right, 1 wrong' "$folder/report"
 check "a wrong result: $(cat "$folder/report")" $?
+# The script's own parts: one by one, into one report, and a part that is wrong ends it as wrong.
+LD_LIBRARY_PATH="$PWD/build/tests/cuda" sh tools/gpu-check --small --parts=products --seconds=6000 --report="$folder/whole" > "$folder/out" 2>&1
+check "products by the script: $(tail -n 12 "$folder/out")" $?
+[ "$(grep -c ' NT .* of cublas' "$folder/whole")" = 3 ] && [ "$(grep -c '^right, .*bench gemm' "$folder/whole")" = 3 ]
+check "products of two types against the library, and one before: $(cat "$folder/whole")" $?
+LD_LIBRARY_PATH="$PWD/build/tests/cuda" sh tools/gpu-check --small --parts=suite --seconds=0 --report="$folder/whole" > "$folder/out" 2>&1
+[ $? = 1 ] && [ "$(grep -c '^not run, no time left: ' "$folder/whole")" = 4 ]
+check "parts without time: $(cat "$folder/out")" $?
 if ! ldconfig -p 2>/dev/null | grep -q 'libcuda[.]so[.]1'; then
   build/tests/cuda_gpu --report="$folder/none" > "$folder/out" 2>&1
   [ $? = 77 ] && [ "$(wc -l < "$folder/out")" = 1 ] && grep -q '^skipped: there is no GPU' "$folder/out" && [ ! -f "$folder/none" ]

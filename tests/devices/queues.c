@@ -138,6 +138,14 @@ static void times(run *r) {
   REFUSED(tg_queue_stamps(q, 4, 2, at), TG_EINVAL, "not all stamped");
   REFUSED(tg_queue_stamps(q, 63, 2, at), TG_EINVAL, "not all stamped");
   REFUSED(tg_queue_stamps(q, 5, 2, NULL), TG_EINVAL, "no place");
+  if (!strcmp(r->about.driver, "opencl")) {   /* a clock of this machine: no more passes on it than for who waits */
+    double begun = tg_now();
+    FINE(tg_queue_stamp(q, 0));
+    for (int i = 0; i < 200; i++) FINE(put_twice(r, q, r->y));
+    FINE(tg_queue_stamp(q, 1));
+    FINE(tg_queue_stamps(q, 0, 2, at));
+    CHECK(at[1] - at[0] <= tg_now() - begun, "%s: %g s by the device's clock, %g s by the host's", r->name, at[1] - at[0], tg_now() - begun);
+  }
   tg_queue_free(q);
   FINE(tg_kernel_time(r->twice, &(tg_launch){.buffers = &a, .buffers_n = 1, .params = &n, .params_n = 1}, 0.01, &t));
   CHECK(t.runs >= 3 && t.median > 0 && t.best <= t.median, "%s: %u runs, %g s", r->name, t.runs, t.median);
@@ -220,6 +228,9 @@ static void memory(run *r) {
   tg_queue *q = NULL;
   tg_queue_mark done;
   FINE(tg_queue_open(r->device, NULL, &q));
+  tg_argument beside = {(char *)r->y + 1, (N - 1) * sizeof(float)};
+  int64_t fewer = N - 1;
+  REFUSED(tg_queue_launch(q, r->twice, &(tg_launch){.buffers = &beside, .buffers_n = 1, .params = &fewer, .params_n = 1}), TG_EINVAL, "is not aligned to its elements");
   REFUSED(tg_device_alloc_kind(r->device, 4, 9, &none), TG_EINVAL, "no such kind");
   REFUSED(tg_device_import(r->device, 9, r->mine, 4096, &none), TG_EINVAL, "no such kind");
   REFUSED(tg_device_import(r->device, TG_IMPORT_PAGES, NULL, 4096, &none), TG_EINVAL, "no memory");
