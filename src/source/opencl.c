@@ -41,6 +41,14 @@ static const char *const type_name[TG_TYPE__COUNT] = {
 
 static const char prelude[] =
     "#pragma OPENCL FP_CONTRACT OFF\n"
+    /* A work-item's tasks. On GPUs neighbours in a workgroup take neighbours in memory; where each runs alone, on a core
+     * of a CPU, it takes tasks one behind another, which reads memory in order and can be vectorized. */
+    "#ifdef TG_ALONE\n"
+    "#define TASKS(N) for (long all = (N), each = (all + (long)get_global_size(0) - 1) / (long)get_global_size(0), t = "
+    "(long)get_global_id(0) * each, end = all - t < each ? all : t + each; t < end; t++)\n"
+    "#else\n"
+    "#define TASKS(N) for (long t = get_global_id(0); t < (N); t += get_global_size(0))\n"
+    "#endif\n"
     "#define INTEGER(T, U, S) \\\n"
     "static T max_##T(T a, T b) { return a > b ? a : b; } static T min_##T(T a, T b) { return a < b ? a : b; } \\\n"
     "static T cdiv_##T(T a, T b) { return b == 0 ? 0 : S && b == (T)-1 ? (T)(0 - (U)a) : (T)(a / b); } \\\n"
@@ -448,7 +456,7 @@ static void put_phase(source *s, int p) {
     const tg_uop *u = it->u;
     if (it->phase == p && is_phase(u)) {
       const tg_uop *r = u->src[0];
-      tg_str_printf(&s->body, "for (long t = get_global_id(0); t < %s; t += get_global_size(0)) {\n%s i%u = (%s)t;\n",
+      tg_str_printf(&s->body, "TASKS(%s) {\n%s i%u = (%s)t;\n",
                     lane_of(s, tg_extent(r), 0), type_of(s, r->type), r->id, type_of(s, r->type));
       put_list(s, u->src + 1, u->n - 1);
       tg_str_printf(&s->body, "}\n");

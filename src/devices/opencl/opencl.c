@@ -171,10 +171,10 @@ static tg_status build(cl_kernel *k, const tg_device_object *o, char *message, s
   k->program = spirv ? d->f.clCreateProgramWithIL(d->context, o->data, o->bytes, &code)
                      : d->f.clCreateProgramWithSource(d->context, 1, &source, &length, &code);
   if (!k->program) return tg_opencl_failure(message, n, spirv ? "taking SPIR-V" : "taking the text", code);
-  if ((code = d->f.clBuildProgram(k->program, 1, &d->device,
-                                  spirv ? "-cl-fp32-correctly-rounded-divide-sqrt"
-                                        : "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt",
-                                  NULL, NULL))) {
+  char options[96];
+  snprintf(options, sizeof options, "-cl-fp32-correctly-rounded-divide-sqrt%s%s", spirv ? "" : " -cl-std=CL1.2",
+           d->tasks_alone && !spirv ? " -DTG_ALONE" : "");
+  if ((code = d->f.clBuildProgram(k->program, 1, &d->device, options, NULL, NULL))) {
     int at = snprintf(message, n, "OpenCL: the device's compiler refuses the %s (%d): ", spirv ? "SPIR-V" : "text",
                       code);
     if (at > 0 && (size_t)at < n)
