@@ -15,7 +15,7 @@ tg_status tg_attention_check_on_device(const work *r) {
     for (uint32_t i = 0; i < p->arguments_n; i++) strides |= c->arg_strides[i][k] != 0;
   }
   if (strides) return wrong(a, "tg_attention_call: masks and arguments on a device are dense");
-  if (apart && (p->mask || p->block_rows || p->arguments_n || p->lse || p->backward))
+  if (apart && !tg_attention_takes_lengths(p))
     return wrong(a, "tg_attention_call: on a device packed sequences and key_lengths go without masks, arguments, "
                     "LSE and gradients");
   if (p->lse && !c->lse)
@@ -23,6 +23,11 @@ tg_status tg_attention_check_on_device(const work *r) {
   if (c->blocks) return wrong(a, "tg_attention_call.blocks: there are none on a device");
   if (p->backward && !r->queries && r->keys)
     return wrong(a, "tg_attention_call.queries = 0: on a device gradients are of a query at least");
+  for (int64_t b = 0; b < (apart ? r->batch : 1); b++) {
+    tg_attention_sequence s = tg_attention_sequence_of(r, b);
+    if (s.queries && !s.keys)
+      return wrong(a, "tg_attention_call: sequence %lld has no keys, as it must on a device", (long long)b);
+  }
   return TG_OK;
 }
 
@@ -41,19 +46,16 @@ static void put_appended(const work *r, void *const *all, const int64_t *values)
 }
 
 /* Puts the kernels for sequences `first` to `first + n - 1`, which have the same numbers of queries and keys. */
-static tg_status put_sequences(const work *r, int64_t first, int64_t n) {
+static void put_sequences(const work *r, int64_t first, int64_t n) {
   const tg_attention *a = r->a;
   tg_attention_sequence s = tg_attention_sequence_of(r, first);
   void *operand[ATTENTION_OPERANDS] = {0};
   int64_t value[ATTENTION_VALUES] = {[ATTENTION_SEQUENCES] = n};
-  if (!s.queries || !n) return TG_OK;
-  if (!s.keys)
-    return wrong(a, "tg_attention_call: sequence %lld has no keys, as it must on a device", (long long)first);
+  if (!s.queries || !n) return;
   tg_attention_gather(r, &s, 0, 0, 0, operand, value);
   if (a->append) put_appended(r, operand, value);
   for (uint32_t k = 0; k <= a->problem.backward; k++)
     tg_kit_launch_of(&r->exec, &a->part[0].kernel[k], operand, value, NULL);
-  return TG_OK;
 }
 
 tg_status tg_attention_run_on_device(work *r) {
@@ -66,8 +68,7 @@ tg_status tg_attention_run_on_device(work *r) {
     s = tg_kit_puts_open(&a->plan, "tg_attention_call", c->queue, c->workspace, c->workspace_bytes, &puts);
   if (s != TG_OK) return s;
   r->exec = (tg_kit_exec){.threads = 1, .puts = &puts};
-  if (!apart) s = put_sequences(r, 0, r->batch);
-  for (int64_t b = 0; apart && b < r->batch && s == TG_OK; b++) s = put_sequences(r, b, 1);
-  tg_status ended = tg_kit_puts_end(&a->plan, &puts);
-  return s == TG_OK ? ended : s;
+  if (!apart) put_sequences(r, 0, r->batch);
+  for (int64_t b = 0; apart && b < r->batch; b++) put_sequences(r, b, 1);
+  return tg_kit_puts_end(&a->plan, &puts);
 }

@@ -542,6 +542,26 @@ static void refusals(run *r) {
   tg_device_free(r->device, at);
 }
 
+/* Packed sequences of which the second has no keys: nothing of the first is computed either. */
+static void refused_attention(run *r) {
+  enum { HEAD = 8, EACH = 2, OF_FIRST = 3, ALL = 2 * HEAD * OF_FIRST };
+  static const int32_t qs[] = {0, EACH, 2 * EACH}, ks[] = {0, OF_FIRST, OF_FIRST};
+  void *at[4] = {NULL};
+  float *x[4], got[ALL];
+  for (int i = 0; i < 4; i++) x[i] = numbers(r, ALL, &at[i]);
+  tg_attention *plan = NULL;
+  FINE(tg_attention_plan(r->context, &(tg_attention_desc){.head = HEAD, .queries = {1, 8}, .keys = {0, 8},
+                                                          .device = r->device}, &plan));
+  REFUSED(tg_attention_run(plan, &(tg_attention_call){.batch = 2, .queries = EACH, .keys = OF_FIRST, .q = at[0],
+                                                      .k = at[1], .v = at[2], .o = at[3], .query_starts = qs,
+                                                      .key_starts = ks}), "sequence 1 has no keys");
+  FINE(tg_device_finish(r->device));
+  FINE(tg_device_copy(r->device, got, at[3], sizeof got));
+  CHECK(!memcmp(got, x[3], sizeof got), "%s: a call that was refused has written", r->name);
+  tg_attention_free(plan);
+  for (int i = 0; i < 4; i++) tg_device_free(r->device, at[i]), free(x[i]);
+}
+
 static int drawn_n;
 static uint32_t drawn_seed = 1;
 
@@ -552,7 +572,7 @@ static void on(const char *name, uint32_t i, bool all) {
   if (r->device && drawn_n) drawn_products(r, drawn_n);
   else if (r->device) {
     shadow_begin(r->context, r->device, name);
-    products(r), typed_products(r), attentions(r), refusals(r);
+    products(r), typed_products(r), attentions(r), refusals(r), refused_attention(r);
     packed_products(r);
     if (has_turn(r, 0)) weights(r, false), recorded(r);
     if (has_turn(r, 1)) weights(r, true), recorded_layer(r);

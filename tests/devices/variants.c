@@ -84,6 +84,7 @@ static const variant variants[] = {
   {"pages of 4", 2, 3, 22, {.heads = 4, .kv_heads = 2, .head = 16, SIZES, .page_size = 4, .causal = TG_CAUSAL_BOTTOM_RIGHT}, true, false},
   {"pages of 16, f16", 2, 17, 40, {.q = TG_F16, .heads = 2, .kv_heads = 1, .head = 32, SIZES, .page_size = 16, .lse = 1, .causal = TG_CAUSAL_BOTTOM_RIGHT}, false, false},
   {"append", 2, 2, 14, {.heads = 4, .kv_heads = 2, .head = 16, .value_head = 8, SIZES, .append = 1, .causal = TG_CAUSAL_BOTTOM_RIGHT}, true, false},
+  {"append, room for 20 keys", 2, 1, 20, {.heads = 2, .kv_heads = 1, .head = 8, .queries = {1, 0}, .keys = {20, 0}, .append = 1, .causal = TG_CAUSAL_BOTTOM_RIGHT}, true, false},
   {"append to pages of 3", 2, 5, 20, {.heads = 2, .kv_heads = 2, .head = 8, SIZES, .append = 1, .page_size = 3, .causal = TG_CAUSAL_BOTTOM_RIGHT}, true, false},
   {"append, V in K", 1, 2, 9, {.heads = 2, .kv_heads = 1, .head = 24, .value_head = 16, SIZES, .append = 1}, false, true},
   {"dropout", 2, 9, 25, {.heads = 2, .kv_heads = 1, .head = 16, SIZES, .dropout = 0.25f, .lse = 1}, false, false},
