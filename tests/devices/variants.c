@@ -81,6 +81,7 @@ static const variant variants[] = {
   {"unequal heads", 1, 3, 21, {.heads = 2, .kv_heads = 1, .head = 24, .value_head = 8, SIZES}, false, false},
   {"unequal heads, bf16", 1, 18, 32, {.q = TG_BF16, .heads = 2, .kv_heads = 1, .head = 48, .value_head = 32, SIZES, .causal = TG_CAUSAL_BOTTOM_RIGHT}, false, false},
   {"heads of latent attention", 1, 1, 19, {.heads = 4, .kv_heads = 1, .head = 192, .value_head = 128, SIZES}, false, true},
+  {"fewer keys than a block has, bf16", 1, 5, 6, {.q = TG_BF16, .heads = 2, .kv_heads = 1, .head = 32, .queries = {1, 64}, .keys = {1, 6}}, false, false},
   {"pages of 4", 2, 3, 22, {.heads = 4, .kv_heads = 2, .head = 16, SIZES, .page_size = 4, .causal = TG_CAUSAL_BOTTOM_RIGHT}, true, false},
   {"pages of 16, f16", 2, 17, 40, {.q = TG_F16, .heads = 2, .kv_heads = 1, .head = 32, SIZES, .page_size = 16, .lse = 1, .causal = TG_CAUSAL_BOTTOM_RIGHT}, false, false},
   {"append", 2, 2, 14, {.heads = 4, .kv_heads = 2, .head = 16, .value_head = 8, SIZES, .append = 1, .causal = TG_CAUSAL_BOTTOM_RIGHT}, true, false},
