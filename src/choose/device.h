@@ -35,6 +35,7 @@ typedef struct tg_device_block {
   bool along_terms, loads_matrices;      /* contiguous along the terms; the target has ldmatrix */
   uint32_t bytes, vector;                /* of an element; elements that one copy moves */
   uint32_t rows, warp, terms;            /* extents of the block; rows that one warp reads */
+  uint32_t together;                     /* eight rows of a matrix load lie so far apart; 0: side by side */
   uint32_t threads, stages;              /* that fill it; blocks in a ring */
 } tg_device_block;
 void tg_device_block_words(const tg_device_block *c, tg_words *w);

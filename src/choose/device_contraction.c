@@ -96,7 +96,7 @@ void tg_device_block_words(const tg_device_block *c, tg_words *w) {
     /* lines of the copy in one of LOCAL memory */
     uint32_t by = units >= TG_LINE / TG_UNIT ? 1 : TG_LINE / TG_UNIT / units;
     tg_str_printf(&layout, " ^ d%u", across);
-    if (c->together && o == &c->b) by = c->together;   /* eight rows of a matrix load lie so far apart, in pairs */
+    if (c->together) by = c->together;   /* eight rows of a matrix load lie so far apart, in pairs */
     if (by > 1) tg_str_printf(&layout, "/%u", by);
     tg_str_printf(&layout, "%%%u", units < TG_LINE / TG_UNIT ? units : TG_LINE / TG_UNIT);
   }
@@ -130,6 +130,7 @@ static void copy(const tg_device_product *c, tg_words *w, const tg_device_operan
   const tg_device_block of = {.name = o->name, .copy = o->copy, .at = at, .own = o->own, .term = o->term,
                              .along_terms = o->along_terms, .loads_matrices = t->loads_matrices,
                              .bytes = (uint32_t)tg_type_bytes(c->row->a_type), .vector = o->vector, .rows = rows,
+                             .together = o == &c->b ? c->together : 0,
                              .warp = warp, .terms = c->terms, .stages = c->stages,
                              .threads = c->warps_down * c->warps_across * t->lanes};
   tg_device_block_words(&of, w);
