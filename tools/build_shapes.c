@@ -6,44 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "attention_words.h"
 #include "shapes.h"
 
 enum { MOST = 1000 };
-
-static tg_type type_named(const char *name) {
-  static const struct { const char *name; tg_type type; } all[] = {
-      {"bool", TG_BOOL}, {"i8", TG_I8},   {"u8", TG_U8},     {"i32", TG_I32},
-      {"f16", TG_F16},   {"bf16", TG_BF16}, {"f32", TG_F32}, {"f64", TG_F64}};
-  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-    if (!strcmp(all[i].name, name)) return all[i].type;
-  return TG_VOID;
-}
-
-/* "512" or "1..4096" */
-static bool read_size(const char *text, tg_dim *out) {
-  char *end;
-  errno = 0;
-  *out = (tg_dim){strtoll(text, &end, 10), 0};
-  if (end == text || errno || out->lo < 0) return false;
-  if (!*end) return true;
-  if (strncmp(end, "..", 2)) return false;
-  const char *from = end + 2;
-  out->hi = strtoll(from, &end, 10);
-  return end != from && !*end && !errno && out->hi >= out->lo && out->hi > 0;
-}
-
-static bool read_number(const char *text, int64_t *out) {
-  char *end;
-  errno = 0;
-  *out = strtoll(text, &end, 10);
-  return end != text && !*end && !errno;
-}
-
-/* The value of KEY=VALUE, or NULL. */
-static const char *value_of(const char *word, const char *key) {
-  size_t n = strlen(key);
-  return !strncmp(word, key, n) && word[n] == '=' ? word + n + 1 : NULL;
-}
 
 /* ---- products ---- */
 
@@ -63,8 +29,8 @@ static bool read_argument(char *word, tg_gemm_desc *d) {
   if (!by || a == TG_GEMM_ARGS) return false;
   *type++ = 0, *by++ = 0;
   while (per < 4 && strcmp(pers[per], by)) per++;
-  d->arg[a].name = word, d->arg[a].type = (uint8_t)type_named(type), d->arg[a].per = (uint8_t)per;
-  return per < 4 && type_named(type);
+  d->arg[a].name = word, d->arg[a].type = (uint8_t)tool_type_named(type), d->arg[a].per = (uint8_t)per;
+  return per < 4 && tool_type_named(type);
 }
 
 static bool read_product_word(char *word, tg_gemm_desc *d, bool *packed) {
@@ -81,12 +47,12 @@ static bool read_product_word(char *word, tg_gemm_desc *d, bool *packed) {
     if (!strcmp(word, flags[i].name)) return d->flags |= flags[i].flag, true;
   if (!strcmp(word, "alpha") || !strcmp(word, "beta")) return *(word[0] == 'a' ? &d->alpha : &d->beta) = 1, true;
   if (!strcmp(word, "packed")) return *packed = true;
-  if ((v = value_of(word, "types"))) return read_types(v, d);
-  if ((v = value_of(word, "bits"))) return read_number(v, &n) && (d->b_bits = (uint8_t)n, n == 4 || n == 8);
+  if ((v = tool_value_of(word, "types"))) return read_types(v, d);
+  if ((v = tool_value_of(word, "bits"))) return tool_number(v, &n) && (d->b_bits = (uint8_t)n, n == 4 || n == 8);
   for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-    if ((v = value_of(word, types[i].name))) return (*types[i].type = (uint8_t)type_named(v)) != TG_VOID;
+    if ((v = tool_value_of(word, types[i].name))) return (*types[i].type = (uint8_t)tool_type_named(v)) != TG_VOID;
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-    if ((v = value_of(word, numbers[i].name))) return read_number(v, numbers[i].number);
+    if ((v = tool_value_of(word, numbers[i].name))) return tool_number(v, numbers[i].number);
   return strchr(word, ':') && read_argument(word, d);
 }
 
@@ -102,7 +68,7 @@ static bool read_product(char *line, tg_gemm_desc *d, bool *packed, const char *
     *wrong = word;
     if (at == 0) *name = word;
     else if (at <= 3) {
-      if (!read_size(word, sizes[at - 1])) return false;
+      if (!tool_size(word, sizes[at - 1])) return false;
     } else if (at == 4 && strlen(word) == 2 && strspn(word, "NT") == 2) {
       d->a_major = word[0] == 'T', d->b_major = word[1] == 'T';
     } else if (!read_product_word(word, d, packed)) return false;
@@ -110,43 +76,6 @@ static bool read_product(char *line, tg_gemm_desc *d, bool *packed, const char *
     if (at > 3) *wrong = NULL;
   }
   return !*wrong;
-}
-
-/* ---- attention ---- */
-
-static bool read_attention_word(const char *word, tg_attention_desc *d, float *scale) {
-  const struct { const char *name; uint8_t *field, value; } flags[] = {
-      {"causal", &d->causal, TG_CAUSAL_BOTTOM_RIGHT}, {"causal_top_left", &d->causal, TG_CAUSAL_TOP_LEFT},
-      {"lse", &d->lse, 1}, {"base2", &d->base2, 1}, {"alibi", &d->alibi, 1},
-      {"sinks", &d->sinks, 1}};
-  const struct { const char *name; int32_t *number; } numbers[] = {
-      {"heads", &d->heads}, {"kv_heads", &d->kv_heads}, {"head", &d->head}, {"value_head", &d->value_head}};
-  const char *v;
-  int64_t n;
-  for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
-    if (!strcmp(word, flags[i].name)) return *flags[i].field = flags[i].value, true;
-  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-    if ((v = value_of(word, numbers[i].name))) return read_number(v, &n) && (*numbers[i].number = (int32_t)n) == n;
-  if ((v = value_of(word, "queries"))) return read_size(v, &d->queries);
-  if ((v = value_of(word, "keys"))) return read_size(v, &d->keys);
-  if ((v = value_of(word, "window"))) return read_number(v, &d->window);
-  if ((v = value_of(word, "types"))) return (d->q = (uint8_t)type_named(v)) != TG_VOID;
-  char *end = NULL;
-  if ((v = value_of(word, "scale"))) return *scale = strtof(v, &end), d->scale = scale, end != v && !*end;
-  if ((v = value_of(word, "soft_cap"))) return d->soft_cap = strtof(v, &end), end != v && !*end;
-  return false;
-}
-
-static bool read_attention(char *line, tg_attention_desc *d, float *scale, const char **name, const char **wrong) {
-  char *rest = line, *word;
-  while ((word = strsep(&rest, " \t\r"))) {
-    if (!*word) continue;
-    *wrong = word;
-    if (!*name) *name = word;
-    else if (!read_attention_word(word, d, scale)) return false;
-    *wrong = NULL;
-  }
-  return *name;
 }
 
 /* ---- the list ---- */
@@ -157,8 +86,7 @@ static bool make(tool_plans *p) {
   p->attention = calloc(MOST, sizeof *p->attention);
   p->packing = calloc(MOST, sizeof *p->packing);
   p->packed = calloc(MOST, sizeof *p->packed);
-  p->scale = calloc(MOST, sizeof *p->scale);
-  return p->name && p->gemm && p->attention && p->packing && p->packed && p->scale;
+  return p->name && p->gemm && p->attention && p->packing && p->packed;
 }
 
 bool tool_read_plans(const char *path, bool attention, tool_plans *p) {
@@ -175,16 +103,16 @@ bool tool_read_plans(const char *path, bool attention, tool_plans *p) {
     if (!line[strspn(line, " \t\r")]) continue;
     if (p->n == MOST) return fprintf(stderr, "tg: %s: more than %d lines\n", path, MOST), false;
     int i = p->n++;
-    bool good = attention ? read_attention(line, &p->attention[i], &p->scale[i], &p->name[i], &wrong)
+    bool good = attention ? tool_attention_line(line, &p->attention[i], &p->name[i], &wrong)
                           : read_product(line, &p->gemm[i], &p->packed[i], &p->name[i], &wrong);
     if (!good)
       return fprintf(stderr, "tg: %s:%d: '%s': %s is wanted\n", path, number, wrong ? wrong : line,
-                     attention ? "NAME queries=N keys=N head=N [heads=N ..]" : "NAME M N K [NN] [types=f32 ..]"),
+                     attention ? "NAME queries=N keys=N head=N [WORD ..]" : "NAME M N K [NN] [types=f32 ..]"),
              false;
   }
   return p->n > 0 || (fprintf(stderr, "tg: %s: no line names a function\n", path), false);
 }
 
 void tool_plans_free(tool_plans *p) {
-  free(p->text), free(p->name), free(p->gemm), free(p->attention), free(p->packing), free(p->packed), free(p->scale);
+  free(p->text), free(p->name), free(p->gemm), free(p->attention), free(p->packing), free(p->packed);
 }

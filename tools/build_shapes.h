@@ -2,18 +2,16 @@
  * Lists of plans for tg build gemm and tg build attention: one function a line. */
 #ifndef TG_TOOL_BUILD_SHAPES_H
 #define TG_TOOL_BUILD_SHAPES_H
-#include "tg/attention.h"
+#include "attention_words.h"
 #include "tg/gemm.h"
-#include "tool.h"
 
 typedef struct tool_plans {
   char *text;                  /* the file, into which names point */
   const char **name;
   tg_gemm_desc *gemm;          /* of the one kind.. */
-  tg_attention_desc *attention;   /* ..or of the other */
+  tool_attention *attention;   /* ..or of the other */
   tg_gemm_packing *packing;    /* that a descriptor points to; n of them, chosen by the caller */
   bool *packed;
-  float *scale;
   int n;
 } tool_plans;
 
@@ -21,9 +19,7 @@ typedef struct tool_plans {
  *   NAME M N K [NN|NT|TN|TT] [types=f32] [a=, b=, c=TYPE] [lda=N ldb=N ldc=N] [alpha] [beta] [packed] [invariant]
  *     [one] [unchecked] [not_zero] [bits=4|8 group=N scale=TYPE zero=TYPE] [ARGUMENT:TYPE:all|row|column|element ..]
  *     [epilogue=TEXT to the end]
- * and of attention:
- *   NAME queries=N keys=N head=N [heads=N kv_heads=N value_head=N types=f32 causal|causal_top_left window=N lse base2
- *     alibi scale=X soft_cap=X]
+ * and of attention: NAME and words of attention_words.h.
  * Sizes may be ranges, 1..4096. '#' begins a comment. false: stderr says which line is wrong, and why. */
 bool tool_read_plans(const char *path, bool attention, tool_plans *out);
 void tool_plans_free(tool_plans *p);

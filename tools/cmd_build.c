@@ -32,7 +32,9 @@ static const char usage[] =
     "  --threads   that will share the work, for the first choice (this machine's cores)\n"
     "  --opt       words of a schedule, in order, instead of the first choice\n"
     "  --shapes    plans: a function for each line of the file (docs/deploy.md), NAME M N K [NN|NT|TN|TT] "
-    "[types=f32] [packed] ..\n"
+    "[types=f32] [packed] ..;\n"
+    "              of attention NAME queries=N keys=N head=N [heads=N kv_heads=N causal mask=bool page_size=N kv_bits=8 "
+    "rotary=N backward ..]\n"
     "  --tuned     a folder of tuned choices, else $TG_TUNED, else tg/tuned in the user's data folder; '' for none\n";
 
 enum { MOST = 32 };
@@ -82,15 +84,21 @@ static tg_status build_plans(tg_context *c, const tool_args *a, const char *cons
   tool_plans p;
   bool attention = !strcmp(a->file, "attention");
   tg_status s = tool_read_plans(a->shapes, attention, &p) ? TG_OK : TG_MISS;
-  for (int i = 0; i < p.n; i++) p.gemm[i].threads = p.attention[i].threads = a->threads;
+  tg_attention_desc *of = calloc((size_t)p.n + 1, sizeof *of);
+  if (!of) s = TG_ENOMEM;
+  for (int i = 0; i < p.n && of; i++) {
+    of[i] = p.attention[i].desc;
+    p.gemm[i].threads = of[i].threads = a->threads;
+  }
   for (int i = 0; i < p.n && s == TG_OK; i++) {
     if (!p.packed[i]) continue;
     s = tg_build_packing(c, &p.gemm[i], names, n, &p.packing[i]);
     p.gemm[i].packing = &p.packing[i];
   }
   if (s == TG_OK)
-    s = attention ? tg_build_attention(c, p.name, p.attention, (uint32_t)p.n, names, n, out)
+    s = attention ? tg_build_attention(c, p.name, of, (uint32_t)p.n, names, n, out)
                   : tg_build_gemm(c, p.name, p.gemm, (uint32_t)p.n, names, n, out);
+  free(of);
   tool_plans_free(&p);
   return s;
 }

@@ -10,14 +10,15 @@
 #include <unistd.h>
 #include <tg/gemm.h>
 #include "bench/attention.h"
+#include "build_shapes.h"
 #include "shapes.h"
 #include "tune_plot.h"
 
 static const char usage[] =
     "tg tune FILE.tg name=value ... | tg tune gemm M=.. N=.. K=.. [--types f32] [--transposes NT] | tg tune gemm "
     "--shapes FILE [--case TEXT]\n"
-    "        | tg tune attention H=.. KV=.. T=.. N=.. D=.. [--causal] [--types f32] | tg tune attention --shapes FILE "
-    "[--case TEXT] | tg tune plot JOURNAL\n"
+    "        | tg tune attention H=.. KV=.. T=.. N=.. D=.. [WORD ..] [--causal] [--types f32] | tg tune attention "
+    "--shapes FILE [--case TEXT] | tg tune plot JOURNAL\n"
     "        [--kernel NAME] [--budget SECONDS] [--candidates N] [--seed N] [--beam N] [--threads N] [--knobs] "
     "[--journal FILE] [--resume] [--spool DIR]\n"
     "        [--workers N] [--tuned DIR] [--with FILE.tg] [--csv FILE] [--json]\n"
@@ -32,8 +33,11 @@ static const char usage[] =
     "transposes, or those of --case\n"
     "  attention     the kernel for T queries and N keys of a head of D elements (W: with a window), in its words for "
     "many rows and for few; H heads of Q, KV of\n"
-    "                K and V; types f32, f16, bf16; --shapes: all of a list (tests/bench/attention/shapes.txt), or "
-    "those of --case\n"
+    "                K and V; types f32, f16, bf16; WORD: a variant, as in the lists of tg build attention "
+    "(docs/deploy.md), alibi soft_cap=30 sinks page_size=16\n"
+    "                kv_bits=8 mask=bool mask_mod='..' ..; --shapes: all of such a list (of a range of queries the most "
+    "and the fewest), or of one of tg bench\n"
+    "                attention (tests/bench/attention/shapes.txt), or those of --case\n"
     "  plot          an SVG of a journal: candidates over time, the best so far\n"
     "  --budget      seconds of it all (20); --candidates: how many are timed at most\n"
     "  --device      where candidates run, as tg devices lists them: opencl:0; else the CPU. They are timed by "
@@ -283,22 +287,16 @@ static int tune_products(tg_context *ctx, const tool_args *a, tg_tune_options o)
 
 /* ---- attention ---- */
 
-static int tune_shape(tg_context *ctx, const tool_args *a, tg_tune_options o, const attention_shape *s) {
-  const tg_attention_desc d = {.q = (uint8_t)s->type,
-                               .causal = s->causal ? TG_CAUSAL_BOTTOM_RIGHT : TG_CAUSAL_NONE,
-                               .heads = s->heads,
-                               .kv_heads = s->kv_heads,
-                               .head = s->head,
-                               .queries = {s->queries, 0},
-                               .keys = {s->keys, 0},
-                               .window = s->window,
-                               .threads = a->threads,
-                               .device = o.device};
+static int tune_descriptor(tg_context *ctx, const tool_args *a, tg_tune_options o, const char *name,
+                           tg_attention_desc d, int64_t queries, int64_t keys) {
   tg_tune_result *r = NULL;
+  d.threads = a->threads, d.device = o.device;
   if (!a->json)
-    printf("%d heads of %d elements, %d of K and V, %lld queries, %lld keys%s\n", s->heads, s->head, s->kv_heads,
-           (long long)s->queries, (long long)s->keys, s->causal ? ", causal" : "");
-  if (tg_attention_tune(ctx, &d, 0, 0, &o, &r)) return fprintf(stderr, "%s\n", tg_error_message(ctx)), TOOL_WRONG;
+    printf("%s: %d heads of %d elements, %d of K and V, %lld queries, %lld keys%s\n", name, d.heads ? d.heads : 1, d.head,
+           d.kv_heads ? d.kv_heads : d.heads ? d.heads : 1, (long long)queries, (long long)keys,
+           d.causal ? ", causal" : "");
+  if (tg_attention_tune(ctx, &d, d.queries.hi ? queries : 0, d.keys.hi ? keys : 0, &o, &r))
+    return fprintf(stderr, "%s\n", tg_error_message(ctx)), TOOL_WRONG;
   report(a, r);
   fflush(stdout);
   int result = r->interrupted ? TOOL_INTERRUPTED : TOOL_OK;
@@ -306,50 +304,96 @@ static int tune_shape(tg_context *ctx, const tool_args *a, tg_tune_options o, co
   return result;
 }
 
-static int tune_shapes(tg_context *ctx, const tool_args *a, tg_tune_options o) {
-  attention_shape *shapes;
-  int n = attention_read_shapes(a->shapes, &shapes), result = TOOL_OK, ran = 0;
-  if (n < 0) return TOOL_USAGE;
+static int worse(int a, int b) { return a > b ? a : b; }
+
+/* Where the numbers of queries are a range: the most, and the fewest. */
+static int tune_plan(tg_context *ctx, const tool_args *a, tg_tune_options o, const char *name,
+                     const tg_attention_desc *d) {
+  int64_t most = d->queries.hi ? d->queries.hi : d->queries.lo, keys = d->keys.hi ? d->keys.hi : d->keys.lo,
+          least = d->queries.lo > 1 ? d->queries.lo : 1;
+  int result = tune_descriptor(ctx, a, o, name, *d, most, keys);
+  if (d->queries.hi && least < most && !interrupted)
+    result = worse(result, tune_descriptor(ctx, a, o, name, *d, least, keys));
+  return result;
+}
+
+/* The shape of a list of tg bench attention, as a descriptor. */
+static tg_attention_desc desc_of(const attention_shape *s) {
+  return (tg_attention_desc){.q = (uint8_t)s->type,
+                             .causal = s->causal ? TG_CAUSAL_BOTTOM_RIGHT : TG_CAUSAL_NONE,
+                             .heads = s->heads,
+                             .kv_heads = s->kv_heads,
+                             .head = s->head,
+                             .queries = {s->queries, 0},
+                             .keys = {s->keys, 0}};
+}
+
+/* A list of tg build attention has '=' in its lines. */
+static bool is_list_of_plans(const char *path) {
+  char *text = tool_read(path, NULL), *rest = text;
+  bool is = false;
+  for (char *line; text && !is && (line = strsep(&rest, "\n"));) {
+    line[strcspn(line, "#")] = 0;
+    is = strchr(line, '=') != NULL;
+  }
+  free(text);
+  return is;
+}
+
+static int tune_list(tg_context *ctx, const tool_args *a, tg_tune_options o) {
+  attention_shape *shapes = NULL;
+  tool_plans plans = {0};
+  bool of_plans = is_list_of_plans(a->shapes);
+  int n, result = TOOL_OK, ran = 0;
+  if (of_plans) n = tool_read_plans(a->shapes, true, &plans) ? plans.n : -1;
+  else n = attention_read_shapes(a->shapes, &shapes);
   for (int i = 0; i < n && !interrupted; i++) {
     char name[128];
-    attention_shape_name(&shapes[i], name, sizeof name);
+    if (of_plans) snprintf(name, sizeof name, "%s", plans.name[i]);
+    else attention_shape_name(&shapes[i], name, sizeof name);
     if (a->cases && !strstr(name, a->cases)) continue;
-    int r = tune_shape(ctx, a, o, &shapes[i]);
-    result = r > result ? r : result;
+    const tg_attention_desc d = of_plans ? plans.attention[i].desc : desc_of(&shapes[i]);
+    result = worse(result, tune_plan(ctx, a, o, name, &d));
     ran++;
   }
   free(shapes);
+  tool_plans_free(&plans);
+  if (n < 0) return TOOL_USAGE;
   if (interrupted) return TOOL_INTERRUPTED;
   if (!ran) return fprintf(stderr, "tg tune attention: no case contains '%s'\n", a->cases ? a->cases : ""), TOOL_USAGE;
   return result;
 }
 
-static int tune_attention(tg_context *ctx, const tool_args *a, tg_tune_options o) {
-  const struct { const char *name; int64_t value; } types[] = {{"f32", TG_F32}, {"f16", TG_F16}, {"bf16", TG_BF16}};
-  enum { H, KV, T, N, D, W, SIZES };
-  static const char *const names[SIZES] = {"H", "KV", "T", "N", "D", "W"};
-  int64_t size[SIZES] = {0};
-  attention_shape s = {.batch = 1, .causal = a->causal};
-  if (a->shapes) return tune_shapes(ctx, a, o);
-  for (int i = 0; i < a->bindings; i++) {
-    int k = 0;
-    while (k < SIZES && strcmp(names[k], a->binding[i].name)) k++;
-    if (k == SIZES)
-      return fprintf(stderr, "tg tune attention: '%s' is none of H, KV, T, N, D, W\n", a->binding[i].name), TOOL_USAGE;
-    size[k] = a->binding[i].value;
-    if (size[k] < 1 || size[k] > INT32_MAX)
-      return fprintf(stderr, "tg tune attention: %s=%lld: sizes are 1 to 2147483647\n", names[k], (long long)size[k]),
-             TOOL_USAGE;
+/* Short names of words. */
+static bool take_attention_word(char *word, tool_attention *to) {
+  static const char *const names[][2] = {{"H", "heads"},  {"KV", "kv_heads"}, {"T", "queries"},
+                                         {"N", "keys"},   {"D", "head"},      {"W", "window"}};
+  char longer[64];
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    const char *v = tool_value_of(word, names[i][0]);
+    if (!v) continue;
+    snprintf(longer, sizeof longer, "%s=%s", names[i][1], v);
+    return tool_attention_word(longer, to);
   }
-  if (!size[T] || !size[N] || !size[D])
+  return tool_attention_word(word, to);
+}
+
+static int tune_attention(tg_context *ctx, const tool_args *a, tg_tune_options o) {
+  tool_attention of = {.desc = {.causal = a->causal ? TG_CAUSAL_BOTTOM_RIGHT : TG_CAUSAL_NONE}};
+  tg_attention_desc *d = &of.desc;
+  if (a->shapes && a->words) return fputs("tg tune attention: --shapes FILE has the words\n", stderr), TOOL_USAGE;
+  if (a->shapes) return tune_list(ctx, a, o);
+  for (int i = 0; i < a->words; i++) {
+    char own[256];
+    snprintf(own, sizeof own, "%s", a->word[i]);
+    if (!take_attention_word(a->word[i], &of))
+      return fprintf(stderr, "tg tune attention: '%s' is no word of attention: tg tune --help\n", own), TOOL_USAGE;
+  }
+  if (!(d->queries.lo || d->queries.hi) || !(d->keys.lo || d->keys.hi) || !d->head)
     return fputs("tg tune attention wants T=.. N=.. D=.. (and H=.. KV=..), or --shapes FILE\n", stderr), TOOL_USAGE;
-  s.heads = size[H] ? (int)size[H] : 1, s.kv_heads = size[KV] ? (int)size[KV] : s.heads;
-  s.queries = size[T], s.keys = size[N], s.head = (int)size[D], s.window = size[W];
-  for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-    if (!strcmp(a->types ? a->types : "f32", types[i].name)) s.type = (tg_type)types[i].value;
-  if (s.type == TG_VOID)
+  if (a->types && !(d->q = (uint8_t)tool_type_named(a->types)))
     return fprintf(stderr, "tg tune attention: --types %s: f32, f16 or bf16 is wanted\n", a->types), TOOL_USAGE;
-  return tune_shape(ctx, a, o, &s);
+  return tune_plan(ctx, a, o, "attention", d);
 }
 
 /* ---- the command ---- */

@@ -167,6 +167,9 @@ static bool take_word(const option *options, size_t n, int argc, char **argv, in
   if (known && wrong && given) fprintf(stderr, "tg: %.*s %s: %s\n", (int)strcspn(word, "="), word, given, wrong);
   else if (known && wrong) fprintf(stderr, "tg: %s %s\n", word, wrong);
   if (known) return !wrong;
+  if (word[0] != '-' && a->file && !strcmp(a->file, "attention") && strstr(usage, "[WORD ..]") &&
+      a->words < (int)(sizeof a->word / sizeof *a->word))
+    return a->word[a->words++] = word, true;
   if (word[0] != '-' && strchr(word, '=') && binding(word, a)) return true;
   if (word[0] == '-' || strchr(word, '=') || a->file) return refuse(word, a);
   a->file = word;

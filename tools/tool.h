@@ -26,6 +26,8 @@ typedef struct {
   int bindings;
   const char *opt[32];            /* --opt, in order */
   int opts;
+  char *word[32];                 /* of tg tune attention: what stands behind it and is no option */
+  int words;
   const char *kernel, *stage, *pass, *pack, *target, *cache, *cases, *vs, *shapes, *types, *transposes, *expect;
   const char *device;             /* its name, as in tg_device_named; NULL: the CPU */
   const char *journal, *spool, *tuned, *csv, *sweep, *with, *sketch, *plot, *object, *header;

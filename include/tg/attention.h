@@ -71,7 +71,8 @@ enum {
 
 enum {                                  /* tg_attention_desc.flags */
   TG_ATTENTION_NO_COMPILE = 1,          /* TG_MISS if a kernel is not in the cache, instead of a pause to compile it */
-  TG_ATTENTION_OVERLAP_UNCHECKED = 2    /* calls do not check whether O or LSE overlaps another operand */
+  TG_ATTENTION_OVERLAP_UNCHECKED = 2,   /* calls do not check whether O or LSE overlaps another operand */
+  TG_ATTENTION_LENGTHS = 4              /* the function of tg_build_attention takes key_lengths; calls of plans may */
 };
 
 typedef struct tg_attention_desc {      /* zero means default; fields are only ever appended */

@@ -107,7 +107,7 @@ void tg_attention_list_tensors(tg_attention *a) {
 
 bool tg_attention_writes(const tg_attention_work *w, uint32_t t) {
   if (w->a->problem.backward) return t >= ATTENTION_DQ && t <= ATTENTION_DV;
-  return t == ATTENTION_O || t == ATTENTION_LSE ||
+  return t == ATTENTION_O || (t == ATTENTION_LSE && w->a->problem.lse) ||
          (w->a->append && (t == ATTENTION_K || (t == ATTENTION_V && w->call->v_new)));
 }
 

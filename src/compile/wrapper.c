@@ -6,6 +6,8 @@
 
 /* Arithmetic on sizes. %beyond becomes true where a result passes 2^62. */
 static const char helpers[] =
+    "declare void @llvm.memcpy.inline.p0.p0.i64(ptr, ptr, i64 immarg, i1 immarg)\n"
+    "declare void @llvm.memset.inline.p0.i64(ptr, i8, i64 immarg, i1 immarg)\n"
     "define internal i64 @tg.fit(i128 %v, ptr %beyond) {\n"
     "  %high = icmp sgt i128 %v, 4611686018427387904\n"
     "  %low = icmp slt i128 %v, -4611686018427387904\n"
@@ -250,10 +252,12 @@ static tg_ir bytes_of(tg_wrapper *w, uint32_t b) {
   tg_ir is = tg_ir_put(w, "icmp ne i64 %s, 0", empty.text);
   size = tg_ir_put(w, "select i1 %s, i64 0, i64 %s", is.text, size.text);
   tg_wrapper_check(w, not_beyond(w), tg_format(w->env, "the size of '%s' is out of range: it passes 2^62 bytes", name));
-  if (buffer->strided && buffer->role != TG_ROLE_IN)
-    tg_wrapper_check(w,
-                     tg_ir_put(w, "call i1 @tg.apart(ptr %%extent, ptr %%stride, i64 %u, ptr %%beyond)", buffer->rank),
-          tg_format(w->env, "the strides of '%s', which the kernel writes, lay two elements on one place", name));
+  if (buffer->strided && buffer->role != TG_ROLE_IN) {   /* tg.apart is for tensors that have elements */
+    tg_ir apart = tg_ir_put(w, "call i1 @tg.apart(ptr %%extent, ptr %%stride, i64 %u, ptr %%beyond)", buffer->rank);
+    tg_wrapper_check(w, tg_ir_put(w, "or i1 %s, %s", is.text, apart.text),
+                     tg_format(w->env, "the strides of '%s', which the kernel writes, lay two elements on one place",
+                               name));
+  }
   return size;
 }
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include "tg/build.h"
 
-enum { OBJECT_WORDS = 64, OBJECT_LEVELS = 8 };
+enum { OBJECT_WORDS = 80, OBJECT_LEVELS = 8 };
 
 /* Arguments in order; as all are integers or pointers, each takes a word in a register or on the stack. */
 typedef struct { int64_t word[OBJECT_WORDS]; uint32_t n; } object_call;

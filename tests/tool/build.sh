@@ -98,6 +98,16 @@ says "attention" "one function: attend"
 printf '#include "attend.h"\n' > "$t/attend.c"
 is "the header of attention" gcc -std=c11 -pedantic -Wall -Wextra -Werror -I"$t" -c "$t/attend.c" -o "$t/x.attend"
 refused() { says=$1; shift; "$tg" build "$@" > "$t/out" 2>&1 && wrong "not refused: $*" || says "$*" "$says"; }
+printf '%s\n' 'paged queries=1 keys=1..64 head=32 heads=4 kv_heads=2 causal page_size=16 lengths kv_bits=4 kv_group=32 kv_scale=f16' \
+  'docs queries=1 keys=1..64 head=16 doc:i32:batch+key mask=f32:head+key score_mod=score * 2.0f mask_mod=doc == i32(q / 8 + b)' \
+  'back queries=4 keys=4 head=16 backward dropout=0.1 blocks=32x64:head' > "$t/shapes"
+is "attention with variants" "$tg" build attention --shapes "$t/shapes" --target x86-64-v3 -o "$t/more.o" --header "$t/more.h"
+says "attention with variants" "3 functions: paged, docs, back"
+[ -z "$(nm -u "$t/more.o")" ] && ok || wrong "attention with variants calls $(nm -u "$t/more.o")"
+printf '#include "more.h"\n' > "$t/more.c"
+is "the header of variants" gcc -std=c11 -pedantic -Wall -Wextra -Werror -I"$t" -c "$t/more.c" -o "$t/x.more"
+grep -q 'const int32_t \*page_table' "$t/more.h" && grep -q 'const int32_t \*doc,' "$t/more.h" && grep -q 'float \*dQ' "$t/more.h" && ok || wrong "the header of variants: $(cat "$t/more.h")"
+refused_word() { printf 'a queries=4 keys=4 head=16 %s\n' "$1" > "$t/shapes"; refused "shapes:1: '$2'" attention --shapes "$t/shapes" -o "$t/x.o" --header "$t/x.h"; }
 refused 'usage\|tg build FILE' examples/matmul.tg
 refused "no target is named 'x87'" examples/matmul.tg M=4 N=4 K=4 --target x87 -o "$t/x.o" --header "$t/x.h"
 refused 'sm_80 is no processor' examples/matmul.tg M=4 N=4 K=4 --target sm_80 -o "$t/x.o" --header "$t/x.h"
@@ -112,6 +122,11 @@ printf 'a 4 4 4 epilogue=max(acc, 0\n' > "$t/shapes"
 refused 'a: <epilogue>' gemm --shapes "$t/shapes" -o "$t/x.o" --header "$t/x.h"
 printf 'a queries=4 keys=4\n' > "$t/shapes"
 refused 'a: tg_attention_desc.head' attention --shapes "$t/shapes" -o "$t/x.o" --header "$t/x.h"
+refused_word 'mask=f31' 'mask=f31'
+refused_word 'kv_bits=5' 'kv_bits=5'
+refused_word 'doc:i32:row' 'doc'
+refused_word 'blocks=64' 'blocks=64'
+refused_word 'wide' 'wide'
 refused 'No such file' gemm --shapes "$t/none" -o "$t/x.o" --header "$t/x.h"
 [ ! -e "$t/x.o" ] && ok || wrong "a refused build left a file"
 is "a folder of kernels" "$tg" run examples/conv.tg --cache "$t/cache"
