@@ -113,7 +113,7 @@ typedef struct tg_attention_desc {      /* zero means default; fields are only e
   /* device of the context on which calls run, one kernel for all sequences and heads. All operands of calls but starts
    * and lengths are memory of the device (tg/device.h), the table of pages too, whose entries the host then does not
    * check: one that is no page counts as the nearest one. There masks and arguments are dense, and not TG_PACKED;
-   * packed sequences and key_lengths come without masks, arguments, LSE and gradients; a sequence with queries has
+   * gradients are of sequences of one length, neither packed nor with key_lengths; a sequence with queries has
    * keys; LSE is given if the plan has it; and there are neither blocks nor merges. NULL: the host's CPU */
   tg_device *device;
   /* 1: calls compute gradients instead of O: they read q, k, v, o, lse and d_o, the gradient by O of what is to be

@@ -27,6 +27,13 @@ static bool of_rows(const tg_attention_problem *p, uint32_t t) {
   return steps(p, t, TG_PER_QUERY) && !steps(p, t, TG_PER_KEY);
 }
 
+/* Has a grid masks or arguments with an element for each query, or key? */
+static bool dense(const tg_attention_problem *p, uint8_t per) {
+  uint8_t all = p->mask ? p->mask_per : 0;
+  for (uint32_t a = 0; a < p->arguments_n; a++) all |= p->argument[a].per;
+  return p->grid && all & per;
+}
+
 uint32_t tg_attention_bind(const tg_attention_problem *p, const tg_kernel_def *sketch, tg_binding *b) {
   /* a grid's steps have 31 bits, so that its addresses take few registers */
   const int64_t size = (int64_t)1 << 31, step = p->grid ? size - 1 : (int64_t)1 << 40;
@@ -70,8 +77,8 @@ static const char *element_of(tg_builder *tg_b_, const tg_attention_problem *p, 
   if (of_rows(p, t)) return text("%s_rows[g, i]", operands[t]);
   if (p->grid && per & TG_PER_BATCH) at = "batch, ";
   if (p->grid && per & TG_PER_HEAD) at = text("%shead, ", at);
-  if (per & TG_PER_QUERY) at = text("%smin(g*BQ + i, M - 1), ", at);
-  if (per & TG_PER_KEY) at = text("%smin(%s, N - 1), ", at, key);
+  if (per & TG_PER_QUERY) at = text("%smin(g*BQ + i, %s - 1), ", at, p->grid ? "mask_m" : "M");
+  if (per & TG_PER_KEY) at = text("%smin(%s, %s - 1), ", at, key, p->grid ? "mask_n" : "N");
   return *at ? text("%s[%.*s]", operands[t], (int)strlen(at) - 2, at) : text("%s[0]", operands[t]);
 }
 
@@ -89,8 +96,8 @@ void tg_attention_copy_rows(tg_builder *tg_b_, const tg_attention_problem *p) {
 /* The call of a modification: name(first, b, h, q, k, arguments). */
 static const char *call_mod(tg_builder *tg_b_, const tg_attention_problem *p, const char *name, const char *first,
                             const char *key) {
-  const char *call = text("%s(%s%sbatch, head, %sg*BQ + i, %s%s", name, first, *first ? ", " : "",
-                          p->grid ? "" : "query0 + ", p->grid ? "" : "key0 + ", key);
+  const char *call = text("%s(%s%s%sbatch, head, %sg*BQ + i, %s%s", name, first, *first ? ", " : "",
+                          p->grid ? "first_b + " : "", p->grid ? "" : "query0 + ", p->grid ? "" : "key0 + ", key);
   for (uint32_t a = 0; a < p->arguments_n; a++) {
     const char *x = element_of(tg_b_, p, ATTENTION_ARG0 + a, key);
     tg_type t = p->argument[a].type;
@@ -215,8 +222,8 @@ static void declare_mask(tg_builder *tg_b_, const tg_attention_problem *p, uint3
   uint8_t per = of.per;
   if (p->grid && per & TG_PER_BATCH) sizes = "B, ";
   if (p->grid && per & TG_PER_HEAD) sizes = text("%sH, ", sizes);
-  if (per & TG_PER_QUERY) sizes = text("%sM, ", sizes), steps = text("%s_q, ", name);
-  if (per & TG_PER_KEY) sizes = text("%sN, ", sizes), steps = text("%s%s_k, ", steps, name);
+  if (per & TG_PER_QUERY) sizes = text("%s%s, ", sizes, p->grid ? "mask_m" : "M"), steps = text("%s_q, ", name);
+  if (per & TG_PER_KEY) sizes = text("%s%s, ", sizes, p->grid ? "mask_n" : "N"), steps = text("%s%s_k, ", steps, name);
   if (!*sizes) sizes = "1, ";
   const char *type = tg_type_name[of.type], *dims = text("%.*s", (int)strlen(sizes) - 2, sizes);
   if (p->grid || !*steps) tg_kit_declare(tg_b_, "in", "%s, %s, [%s]", name, type, dims);
@@ -300,7 +307,7 @@ void tg_attention_declare(tg_builder *tg_b_, const tg_attention_problem *p) {
     tg_out(part_l, f32, [M]);
   } else {
     declare_tensor(tg_b_, p, "out", "O", "o", p->o, "M", "E");
-    if (p->lse) tg_kit_declare(tg_b_, "out", "lse, f32, [%sM]", p->grid ? "B, H, " : "");
+    if (p->lse) tg_kit_declare(tg_b_, "out", "lse, f32, %s", p->grid ? "[B, H, M], [H*lse_n, lse_n, 1]" : "[M]");
     if (p->sinks && p->grid) tg_in(sink, f32, [H]);
     else if (p->sinks) tg_in(sink, f32, [M], [sink_step]);
   }

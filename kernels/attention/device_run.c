@@ -15,9 +15,8 @@ tg_status tg_attention_check_on_device(const work *r) {
     for (uint32_t i = 0; i < p->arguments_n; i++) strides |= c->arg_strides[i][k] != 0;
   }
   if (strides) return wrong(a, "tg_attention_call: masks and arguments on a device are dense");
-  if (apart && !tg_attention_takes_lengths(p))
-    return wrong(a, "tg_attention_call: on a device packed sequences and key_lengths go without masks, arguments, "
-                    "LSE and gradients");
+  if (apart && p->backward)
+    return wrong(a, "tg_attention_call: on a device gradients are of sequences of one length");
   if (p->lse && !c->lse)
     return wrong(a, "tg_attention_call.lse is NULL: on a device a plan with LSE writes it");
   if (c->blocks) return wrong(a, "tg_attention_call.blocks: there are none on a device");
@@ -53,6 +52,9 @@ static void put_sequences(const work *r, int64_t first, int64_t n) {
   int64_t value[ATTENTION_VALUES] = {[ATTENTION_SEQUENCES] = n};
   if (!s.queries || !n) return;
   tg_attention_gather(r, &s, 0, 0, 0, operand, value);
+  value[ATTENTION_MASK_M] = tg_attention_larger(1, r->queries), value[ATTENTION_MASK_N] = tg_attention_larger(1, r->keys);
+  value[ATTENTION_LSE_N] = tg_attention_larger(1, r->call->query_starts ? r->total : r->queries);
+  value[ATTENTION_FIRST] = first;
   if (a->append) put_appended(r, operand, value);
   for (uint32_t k = 0; k <= a->problem.backward; k++)
     tg_kit_launch_of(&r->exec, &a->part[0].kernel[k], operand, value, NULL);

@@ -317,10 +317,6 @@ static tg_status take_device(planning *p) {
   return TG_OK;
 }
 
-bool tg_attention_takes_lengths(const tg_attention_problem *p) {
-  return !p->mask && !p->block_rows && !p->arguments_n && !p->lse && !p->backward;
-}
-
 /* One kernel for all rows, sequences and heads. */
 static void lay_out_grid(tg_attention *a) {
   tg_attention_problem *q = &a->problem;
@@ -329,7 +325,7 @@ static void lay_out_grid(tg_attention *a) {
   q->grid = true, q->group = a->heads / a->kv_heads;
   q->rows = (tg_kit_dim){a->queries.lo ? a->queries.lo : 1, a->queries.hi};
   /* key_lengths may leave fewer keys than any call has */
-  q->keys = (tg_kit_dim){a->keys.lo && !tg_attention_takes_lengths(q) ? a->keys.lo : 1, a->keys.hi};
+  q->keys = (tg_kit_dim){a->keys.lo && q->backward ? a->keys.lo : 1, a->keys.hi};
   if (q->q == q->k && q->k == q->v && !q->rotary && !q->backward)
     tg_attention_device_tiles(a->plan.device->target, q);
   const tg_kernel_def *sketch = q->backward ? tg_attention_device_dq : tg_attention_device;

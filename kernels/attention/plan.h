@@ -66,5 +66,4 @@ tg_status tg_attention_lay_out(tg_context *c, const tg_attention_desc *d, tg_att
 uint32_t tg_attention_sketches_for(const tg_attention_problem *q, const tg_kit_choice *choice, tg_attention_def *def,
                                    const tg_kernel_def **defs);
 /* Do calls of a plan for a device take packed sequences and key_lengths? */
-bool tg_attention_takes_lengths(const tg_attention_problem *p);
 #endif

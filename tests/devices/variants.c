@@ -72,7 +72,9 @@ static double apart(run *r, tg_type type, const twin *t, double *most) {
 
 /* ---- attention ---- */
 
-typedef struct { const char *name; int64_t batch, queries, keys; tg_attention_desc d; bool lengths, own_v; } variant;
+/* lengths: sequences of different ones, by key_lengths or (PACKED) behind one another. */
+enum { PACKED = 2 };
+typedef struct { const char *name; int64_t batch, queries, keys; tg_attention_desc d; int lengths; bool own_v; } variant;
 
 #define SIZES .queries = {1, 64}, .keys = {1, 64}
 static const variant variants[] = {
@@ -100,6 +102,10 @@ static const variant variants[] = {
   {"rotary", 2, 6, 15, {.heads = 2, .kv_heads = 1, .head = 16, SIZES, .rotary = 16, .causal = TG_CAUSAL_BOTTOM_RIGHT}, false, false},
   {"rotary of neighbours, pages, append", 1, 3, 18, {.heads = 2, .kv_heads = 1, .head = 16, SIZES, .rotary = 8, .rotary_neighbours = 1, .page_size = 4, .append = 1, .causal = TG_CAUSAL_BOTTOM_RIGHT}, false, false},
   {"rotary, f16, top left", 1, 9, 9, {.q = TG_F16, .heads = 2, .kv_heads = 2, .head = 32, SIZES, .rotary = 32, .causal = TG_CAUSAL_TOP_LEFT}, false, false},
+  {"packed, a mask that is added, LSE", 3, 19, 33, {.heads = 4, .kv_heads = 2, .head = 16, .value_head = 8, SIZES, .mask = TG_F32, .mask_per = TG_PER_BATCH | TG_PER_HEAD | TG_PER_QUERY | TG_PER_KEY, .lse = 1, .causal = TG_CAUSAL_BOTTOM_RIGHT}, PACKED, false},
+  {"packed, f16, arguments", 3, 18, 30, {.q = TG_F16, .heads = 2, .kv_heads = 1, .head = 32, SIZES, .score_mod = "score + by * f32(b + 1)", .mask_mod = "on != 0 | k == 0", .arg = {{"by", TG_F32, TG_PER_HEAD | TG_PER_KEY}, {"on", TG_I8, TG_PER_BATCH | TG_PER_QUERY}}, .lse = 1}, PACKED, false},
+  {"packed, mask of blocks", 2, 30, 37, {.heads = 2, .kv_heads = 1, .head = 16, SIZES, .block_rows = 8, .block_keys = 5, .block_per = TG_PER_BATCH | TG_PER_HEAD, .window = 20}, PACKED, false},
+  {"lengths, mask, texts, LSE", 3, 5, 40, {.heads = 2, .kv_heads = 1, .head = 8, SIZES, .mask = TG_BOOL, .mask_per = TG_PER_BATCH | TG_PER_KEY, .mask_mod = "(k + b) % 4 != 1", .lse = 1}, true, false},
   {"gradients", 2, 17, 23, {.heads = 4, .kv_heads = 2, .head = 16, .value_head = 8, SIZES, .lse = 1, .causal = TG_CAUSAL_BOTTOM_RIGHT, .backward = 1}, false, false},
   {"gradients, heads of 64 and 128", 1, 3, 18, {.q = TG_F16, .heads = 2, .kv_heads = 1, .head = 64, .value_head = 128, SIZES, .lse = 1, .backward = 1}, false, false},
   {"gradients, heads of 128", 1, 3, 18, {.heads = 2, .kv_heads = 1, .head = 128, SIZES, .lse = 1, .causal = TG_CAUSAL_BOTTOM_RIGHT, .backward = 1}, false, false},
@@ -113,7 +119,7 @@ static const variant variants[] = {
 /* What stands for a call, here or there. */
 static const void *at(const twin *t, bool there) { return !t ? NULL : there ? t->there : t->here; }
 
-typedef struct { twin *q, *k, *v, *o, *lse, *slopes, *sinks, *table, *k_new, *v_new, *blocks, *k_scale, *v_scale, *cos, *sin, *d[4], *mask, *arg[2]; int32_t lengths[4]; } operands;
+typedef struct { twin *q, *k, *v, *o, *lse, *slopes, *sinks, *table, *k_new, *v_new, *blocks, *k_scale, *v_scale, *cos, *sin, *d[4], *mask, *arg[2]; int32_t lengths[4], query_starts[5], key_starts[5]; } operands;
 
 static tg_type type_of(const tg_attention_desc *d, bool keys) { return keys && d->kv_bits ? TG_I8 : d->q ? (tg_type)d->q : TG_F32; }
 
@@ -155,7 +161,10 @@ static void make(run *r, const variant *v, twins *all, operands *x) {
   }
   if (d->mask) x->mask = dense(r, all, v, (tg_type)d->mask, d->mask_per);
   for (int i = 0; i < 2 && d->arg[i].name; i++) x->arg[i] = dense(r, all, v, d->arg[i].type ? (tg_type)d->arg[i].type : TG_F32, d->arg[i].per);
-  for (int64_t b = 0; b < v->batch; b++) x->lengths[b] = (int32_t)(v->lengths ? v->keys - b * 3 : v->keys);
+  for (int64_t b = 0; b < v->batch; b++) {
+    x->lengths[b] = (int32_t)(v->lengths ? v->keys - b * 3 : v->keys);
+    x->query_starts[b + 1] = x->query_starts[b] + (int32_t)(v->queries > b ? v->queries - b : 1), x->key_starts[b + 1] = x->key_starts[b] + x->lengths[b];
+  }
 }
 
 static tg_attention_call call_of(const variant *v, const operands *x, bool there) {
@@ -167,7 +176,8 @@ static tg_attention_call call_of(const variant *v, const operands *x, bool there
   if (d->page_size) c.pages = (v->keys + d->page_size - 1) / d->page_size * v->batch + 2;
   if (d->dropout > 0) c.seed = 0x123456789abcdef, c.offset = 5;
   if (d->rotary) c.positions = 64;
-  if (v->lengths) c.key_lengths = x->lengths;
+  if (v->lengths == PACKED) c.query_starts = x->query_starts, c.key_starts = x->key_starts, c.queries = c.keys = 0;
+  else if (v->lengths) c.key_lengths = x->lengths;
   if (v->own_v) c.k_strides[2] = c.v_strides[2] = d->head, c.k_strides[1] = c.v_strides[1] = v->keys * d->head, c.k_strides[0] = c.v_strides[0] = d->kv_heads * v->keys * d->head;
   return c;
 }
@@ -284,9 +294,10 @@ static void drawn_variants(run *r, int n) {
     uint64_t state = r->state;
     d->backward = often(r, 25);
     draw_operands(r, &v, floats), draw_scores(r, d);
-    v.lengths = v.keys > 7 && v.queries < v.keys - 6 && !d->mask && !d->score_mod && !d->mask_mod && !d->block_rows && !d->lse && !d->backward && often(r, 50);
+    v.lengths = v.keys > 7 && v.queries < v.keys - 6 && !d->backward && often(r, 50);
+    if (v.lengths && !d->page_size && d->queries.hi && d->keys.hi && often(r, 50)) v.lengths = PACKED;
     snprintf(name, sizeof name, "drawn, seed %llu: %s, %d heads of %d and %d, %d of K and V, %lld sequences of %lld and %lld%s%s%s, causal %d, window %lld, cap %g, alibi %d, sinks %d, lse %d, base2 %d, mask %s per %d, %s, %s, dropout %g, blocks %d x %d per %d, pages %lld, bits %d in %d, append %d, rotary %d.%d%s",
-             (unsigned long long)state, tg_type_name[type_of(d, false)], d->heads, d->head, d->value_head, d->kv_heads, (long long)v.batch, (long long)v.queries, (long long)v.keys, d->queries.hi ? "" : ", queries fixed", d->keys.hi ? "" : ", keys fixed", v.lengths ? ", lengths" : "", d->causal,
+             (unsigned long long)state, tg_type_name[type_of(d, false)], d->heads, d->head, d->value_head, d->kv_heads, (long long)v.batch, (long long)v.queries, (long long)v.keys, d->queries.hi ? "" : ", queries fixed", d->keys.hi ? "" : ", keys fixed", v.lengths == PACKED ? ", packed" : v.lengths ? ", lengths" : "", d->causal,
              (long long)d->window, (double)d->soft_cap, d->alibi, d->sinks, d->lse, d->base2, tg_type_name[d->mask], d->mask_per, d->score_mod ? d->score_mod : "-", d->mask_mod ? d->mask_mod : "-", (double)d->dropout, d->block_rows, d->block_keys, d->block_per, (long long)d->page_size, d->kv_bits, d->kv_group,
              d->append, d->rotary, d->rotary_neighbours, d->backward ? ", gradients" : "");
     one(r, &v);
