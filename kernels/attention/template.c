@@ -83,8 +83,9 @@ static const char *read_key_of_tile(tg_builder *tg_b_, const source *s, const ch
   long long page = s->page;
   if (!holds_tiles(tg_b_, s)) return read_key(tg_b_, s, at, x, false);
   return turned_value_of(tg_b_, s, text("kb*BK + %s", at),
-                         text("page_table[min(%s/%lld, table_n - 1)], %s %% %lld/KT*KT + %s", begin, page, begin, page,
-                              nth), x);
+                         /* bounds are said since x % 16/8*8 may become x - x/16*16 - x % 8, which has others */
+                         text("page_table[min(%s/%lld, table_n - 1)], max(0, min(%s %% %lld/KT*KT, %lld - KT)) + %s", begin,
+                              page, begin, page, page, nth), x);
 }
 
 void tg_attention_copy_block(tg_builder *tg_b_, const source *s, const char *x, const char *width) {
