@@ -30,7 +30,7 @@ static bool has_room(const tg_target *t, const tg_attention_problem *p, const tg
   if (r->form != TG_MATRIX_PTX) registers += OTHER_REGISTERS;
   if (!t->async_copy && p->stages)   /* what is copied passes registers */
     registers += keys * ((uint64_t)p->head + wide) * bytes / 4 / (p->warps * t->lanes);
-  if (has_cut(p)) local += (wide + (p->stages ? (uint64_t)p->head : 0)) * keys * bytes + (uint64_t)p->warps * r->m * wide * sizeof(float);
+  if (has_cut(p)) local += wide * keys * bytes + (uint64_t)p->warps * r->m * wide * sizeof(float);
   /* weights that do not lie as operands do pass LOCAL memory, for each product of their own */
   if (r->form != TG_MATRIX_PTX) local += 3 * p->warps * r->m * keys * bytes;
   return registers <= t->vector_registers && local <= t->local_bytes / 2;
@@ -104,8 +104,6 @@ const char *tg_attention_device_query(tg_builder *tg_b_, const tg_attention_prob
 /* A block of keys is whole, if all rows of the workgroup see all its keys, or cut. A cut one has the condition in each
  * score, and a key behind the last one stands for the last one, so that no load needs a condition. */
 static const char *element(tg_builder *tg_b_, const tg_attention_problem *p, char name, const char *x, bool cut) {
-  if (cut && name == 'K' && p->stages)   /* copied: rows behind the last one are 0 */
-    return text("f32(K[batch, head/%lld, kb*BK + j, %s] else 0)", (long long)p->group, x);
   return tg_attention_device_key(tg_b_, p, name, text("head/%lld", (long long)p->group), "kb*BK + j", x, cut);
 }
 
@@ -200,17 +198,16 @@ void tg_attention_device_divide(tg_builder *tg_b_, const tg_attention_problem *p
 
 /* ---- words ---- */
 
-/* K, or V: its block in LOCAL memory, which all threads fill, in a ring for whole blocks. */
-static void stage(tg_builder *tg_b_, const tg_attention_problem *p, tg_words *w, bool keys, bool cut) {
+/* K, or V: its block of a ring in LOCAL memory, which all threads fill. */
+static void stage(tg_builder *tg_b_, const tg_attention_problem *p, tg_words *w, bool keys) {
   const tg_matrix_row *r = tg_matrix_find(p->matrix);
   uint32_t block = p->keys_of_block, wide = (uint32_t)p->value_head, bytes = (uint32_t)tg_type_bytes(p->v);
-  const tg_device_block copy = {.name = keys ? "K" : "V", .copy = cut ? "K.cut" : keys ? "K.tile" : "V.tile",
-                                .at = cut ? "kc" : "kf",
+  const tg_device_block copy = {.name = keys ? "K" : "V", .copy = keys ? "K.tile" : "V.tile", .at = "kf",
                                .own = keys ? 2 : 3, .term = keys ? 3 : 2, .along_terms = keys,
                                .loads_matrices = p->loads_matrices, .bytes = bytes, .vector = TG_UNIT / bytes,
                                .rows = keys ? block : wide, .warp = keys ? block : wide,
                                .terms = keys ? (uint32_t)p->head : block, .threads = p->warps * tg_matrix_lanes(r),
-                               .stages = cut ? 1 : p->stages};
+                               .stages = p->stages};
   w->n = 0;
   tg_device_block_words(&copy, w);
   for (uint32_t i = 0; i < w->n; i++) tg_kit_word(tg_b_, "%s", w->data[i]);
@@ -219,8 +216,7 @@ static void stage(tg_builder *tg_b_, const tg_attention_problem *p, tg_words *w,
 static void words(tg_builder *tg_b_, const tg_attention_problem *p) {
   const tg_matrix_row *r = tg_matrix_find(p->matrix);
   tg_words w = {.env = &tg_b_->job->env};
-  if (p->stages && has_whole(p)) stage(tg_b_, p, &w, true, false), stage(tg_b_, p, &w, false, false);
-  if (p->stages && has_cut(p)) stage(tg_b_, p, &w, true, true);
+  if (p->stages && has_whole(p)) stage(tg_b_, p, &w, true), stage(tg_b_, p, &w, false);
   tg_kit_word(tg_b_, "split i %u as i.w i.u", r->m);
   if (p->warps > 1) tg_kit_word(tg_b_, "local i.w");
   if (has_whole(p) && p->stages && p->head > r->k) {   /* Q stays in registers */

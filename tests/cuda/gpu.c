@@ -6,8 +6,6 @@
  *   cuda_gpu [--report=FILE] [--small] [PROGRAM.tg ...]      --small: not at the large sizes
  * TG_TEST_CUDA: a library that stands in for libcuda.so.1. `sh tools/gpu-check` builds and runs it. */
 #define _GNU_SOURCE
-#include <float.h>
-#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -118,26 +116,12 @@ static const char *on_host(run *r) {
   return ok ? NULL : message;
 }
 
-/* What an error is measured by: results are sums and differences of terms as large as the largest of them. */
-static double *scale_of(tg_type type, const void *data, size_t n) {
-  double *scale = malloc(n * sizeof *scale + 1), most = 0;
-  size_t size = (size_t)tg_type_bytes(type);
-  for (size_t i = 0; i < n && tg_is_float(type); i++) {
-    uint64_t bits = 0;
-    memcpy(&bits, (const char *)data + i * size, size);
-    double v = fabs(tg_value_from_bits(type, bits).f);
-    if (v > most && v <= DBL_MAX) most = v;
-  }
-  for (size_t i = 0; i < n; i++) scale[i] = most;
-  return scale;
-}
-
 /* The first element that differs, or how far off the worst is. */
 static bool compare(run *r, bool exact, char *text, size_t n) {
   for (uint32_t b = 0; b < r->want.n; b++) {
     tg_difference d;
     size_t size = (size_t)tg_type_bytes(r->want.type[b]), elements = r->want.bytes[b] / size, first = 0;
-    double *scale = exact ? NULL : scale_of(r->want.type[b], r->want.data[b], elements);
+    double *scale = exact ? NULL : kit_scale(r->want.type[b], r->want.data[b], elements);
     tg_comparison c = {.type = r->want.type[b], .n = elements, .got = r->got.data[b], .want = r->want.data[b], .exact = exact, .terms = 4096, .magnitude = scale};
     bool same = tg_compare(&c, &d);
     free(scale);

@@ -3,9 +3,8 @@
  * driver of the device by one that keeps, for each kernel, the text that was compiled last, and does each launch twice:
  * on an image of all memory that it may touch, by the interpreter, and on the device. */
 #define _GNU_SOURCE
-#include <float.h>
-#include <math.h>
 #include <stdlib.h>
+#include "../library/kit.h"
 #include "../test.h"
 #include "dsl/text.h"
 #include "interp/interp.h"
@@ -147,20 +146,6 @@ static bool rounds(const tg_device_kernel *kernel) {
   return strncmp(w.name, "sm_", 3) && strncmp(w.name, "gfx", 3) && k && strstr(k->text, " matrix(");
 }
 
-/* What such an error is measured by: the largest result. */
-static double *scale_of(tg_type type, const void *data, size_t n) {
-  double *scale = malloc(n * sizeof *scale + 1), most = 0;
-  size_t size = (size_t)tg_type_bytes(type);
-  for (size_t i = 0; i < n && tg_is_float(type); i++) {
-    uint64_t bits = 0;
-    memcpy(&bits, (const char *)data + i * size, size);
-    double v = fabs(tg_value_from_bits(type, bits).f);
-    if (v > most && v <= DBL_MAX) most = v;
-  }
-  for (size_t i = 0; i < n; i++) scale[i] = most;
-  return scale;
-}
-
 /* What a launch may have written, as it is now on the device, against the image. */
 static tg_status compare(tg_queue *q, const tg_graph_step *step, char *message, size_t n) {
   const tg_signature *s = step->kernel->signature;
@@ -176,7 +161,7 @@ static tg_status compare(tg_queue *q, const tg_graph_step *step, char *message, 
     status = fetch(q, got, step->work.buffers[b], bytes, message, n);
     tg_comparison c = {.type = of->type, .n = bytes / (size_t)tg_type_bytes(of->type), .got = got,
                        .want = image_of(step->work.buffers[b]), .exact = !rounds(step->kernel), .terms = 4096};
-    double *scale = c.exact || !c.want ? NULL : scale_of(of->type, c.want, c.n);
+    double *scale = c.exact || !c.want ? NULL : kit_scale(of->type, c.want, c.n);
     c.magnitude = scale;
     bool same = status != TG_OK || tg_compare(&c, &d);
     free(scale);

@@ -5,6 +5,7 @@
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -345,6 +346,19 @@ const char *kit_find_ptxas(char *path, size_t n) {
     if (!access(path, X_OK)) return path;
   }
   return NULL;
+}
+
+double *kit_scale(tg_type type, const void *data, size_t n) {
+  double *scale = malloc((n + 1) * sizeof *scale), most = 0;
+  size_t size = (size_t)tg_type_bytes(type);
+  for (size_t i = 0; i < n && tg_is_float(type); i++) {
+    uint64_t bits = 0;
+    memcpy(&bits, (const char *)data + i * size, size);
+    double v = fabs(tg_value_from_bits(type, bits).f);
+    if (v > most && v <= DBL_MAX) most = v;
+  }
+  for (size_t i = 0; i < n; i++) scale[i] = most;
+  return scale;
 }
 
 /* Every number in front of "bytes stack frame", "bytes spill stores", "bytes spill loads" is 0, and each kernel has such a line. */

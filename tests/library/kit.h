@@ -71,6 +71,9 @@ bool kit_bands_whole(const kit_memory *m);
 bool kit_same(const tg_job *j, tg_type type, size_t bytes, const void *got, const void *want, char text[256]);
 
 const char *kit_find_ptxas(char *path, size_t n);          /* on PATH or in the CUDA toolkit; NULL: not installed */
+/* What the errors of n results are measured by where these are sums and differences of terms as large as the largest
+ * of them: tg_comparison.magnitude, to be freed. */
+double *kit_scale(tg_type type, const void *data, size_t n);
 bool kit_no_spills(const char *report, int *kernels);      /* of ptxas -v: no frame, no spills; counts the kernels */
 long kit_resident(void);        /* KiB of this process's own memory, without pages of files such as LLVM's code */
 void kit_remove(const char *folder);
