@@ -22,18 +22,24 @@ static bool has_cut(const tg_attention_problem *p) {
   return tg_attention_is_masked(p) || p->causal || p->window || !multiple;
 }
 
-/* Do the accumulators of a warp and the weights of a block fit its registers, and the copies LOCAL memory, twice? */
+/* Registers of a thread: for accumulators of a warp, scores and weights of a block, fragments, what passes them. */
+static uint64_t registers_of(const tg_target *t, const tg_attention_problem *p, const tg_matrix_row *r) {
+  const uint64_t keys = p->keys_of_block, wide = (uint64_t)p->value_head, bytes = (uint64_t)tg_type_bytes(p->v);
+  uint64_t n = (r->m * (2 * wide + 3 * keys) / 2 + r->k * (r->m + r->n) / 2) / t->lanes + OWN_REGISTERS;
+  if (r->form != TG_MATRIX_PTX) n += OTHER_REGISTERS;
+  if (!t->async_copy && p->stages)   /* what is copied passes registers */
+    n += keys * ((uint64_t)p->head + wide) * bytes / 4 / (p->warps * t->lanes);
+  return n;
+}
+
+/* Do these fit, and the copies LOCAL memory, twice? */
 static bool has_room(const tg_target *t, const tg_attention_problem *p, const tg_matrix_row *r) {
   const uint64_t keys = p->keys_of_block, wide = (uint64_t)p->value_head, bytes = (uint64_t)tg_type_bytes(p->v);
-  uint64_t registers = (r->m * (2 * wide + 3 * keys) / 2 + r->k * (r->m + r->n) / 2) / t->lanes + OWN_REGISTERS,
-           local = p->stages * keys * ((uint64_t)p->head + wide) * bytes;
-  if (r->form != TG_MATRIX_PTX) registers += OTHER_REGISTERS;
-  if (!t->async_copy && p->stages)   /* what is copied passes registers */
-    registers += keys * ((uint64_t)p->head + wide) * bytes / 4 / (p->warps * t->lanes);
+  uint64_t local = p->stages * keys * ((uint64_t)p->head + wide) * bytes;
   if (has_cut(p)) local += wide * keys * bytes + (uint64_t)p->warps * r->m * wide * sizeof(float);
   /* weights that do not lie as operands do pass LOCAL memory, for each product of their own */
   if (r->form != TG_MATRIX_PTX) local += 3 * p->warps * r->m * keys * bytes;
-  return registers <= t->vector_registers && local <= t->local_bytes / 2;
+  return registers_of(t, p, r) <= t->vector_registers && local <= t->local_bytes / 2;
 }
 
 void tg_attention_device_tiles(const tg_target *t, tg_attention_problem *p) {
@@ -47,13 +53,17 @@ void tg_attention_device_tiles(const tg_target *t, tg_attention_problem *p) {
   p->matrix = r->name;
   p->loads_matrices = t->loads_matrices;
   p->stages = p->page || tg_attention_is_masked(p) ? 0 : t->async_copy ? 2 : 1;
-  for (p->warps = MOST_WARPS; p->warps; p->warps /= 2) {
+  bool narrow = p->dropout && r->form != TG_MATRIX_PTX;   /* Philox takes what registers operands held twice leave */
+  for (p->warps = narrow ? 0 : MOST_WARPS; p->warps; p->warps /= 2) {
     if (p->warps > 1 && p->rows.hi <= p->warps / 2 * r->m) continue;
     p->keys_of_block = KEYS_OF_WARP * p->warps;   /* a thread has as many copies under way, whatever the warps */
     if (p->keys_of_block < least) p->keys_of_block = least;
     while (p->keys_of_block / 2 >= least && (p->keys_of_block / 2 >= p->keys.hi || !has_room(t, p, r)))
       p->keys_of_block /= 2;
-    if (has_room(t, p, r)) return;
+    if (!has_room(t, p, r)) continue;
+    uint64_t queries = r->m * (uint64_t)p->head * (uint64_t)tg_type_bytes(p->q) / 4 / t->lanes;
+    p->keeps_queries = t->async_copy && p->stages && registers_of(t, p, r) + queries <= t->vector_registers;
+    return;
   }
   p->warps = 1, p->keys_of_block = least, p->stages = 0;   /* the least that there is */
 }
@@ -219,7 +229,7 @@ static void words(tg_builder *tg_b_, const tg_attention_problem *p) {
   if (p->stages && has_whole(p)) stage(tg_b_, p, &w, true), stage(tg_b_, p, &w, false);
   tg_kit_word(tg_b_, "split i %u as i.w i.u", r->m);
   if (p->warps > 1) tg_kit_word(tg_b_, "local i.w");
-  if (has_whole(p) && p->stages && p->head > r->k) {   /* Q stays in registers */
+  if (has_whole(p) && p->keeps_queries && p->head > r->k) {
     tg_kit_word(tg_b_, "split s.c %u as c.s c.m", r->k);
     tg_kit_word(tg_b_, "unroll c.s");
     tg_kit_word(tg_b_, "contract %s i=i.u j=s.j k=c.m", p->matrix);
@@ -234,7 +244,7 @@ static void words(tg_builder *tg_b_, const tg_attention_problem *p) {
   for (uint32_t i = 0; i < TG_COUNT(strides); i++)
     n += (size_t)snprintf(test + n, sizeof test - n, "%s%s %% %u == 0", i ? " & " : "", strides[i],
                           TG_UNIT / (uint32_t)tg_type_bytes(p->v));
-  tg_kit_word(tg_b_, "specialize(%s)", test);
+  tg_add_declaration(tg_b_, "opt", text("specialize(%s)", test), __FILE__, __LINE__);
 }
 
 TG_KERNEL(attention_device, ) {

@@ -18,7 +18,6 @@ source tg_attention_source_of(const tg_attention_problem *p, char name, bool lan
                   .type = k ? p->k : p->v,
                   .lanes = lanes,
                   .page = p->page,
-                  .windowed = p->window,
                   .group = k ? p->k_group : p->v_group,
                   .half = (k ? p->head : p->value_head) / 2,
                   .bits = p->kv_bits,
@@ -32,12 +31,6 @@ void tg_attention_copy_words(tg_builder *tg_b_, const tg_attention_problem *p) {
     tg_kit_word(tg_b_, "lane %ce VL", *x == 'K' ? 'k' : 'v');
     if (p->lists) tg_kit_word(tg_b_, "lane %cf VL", *x == 'K' ? 'k' : 'v');
   }
-}
-
-/* Does a page hold whole tiles? Then the place of a key is found once for its tile. Runs begin at whole blocks of keys,
- * but behind those that a window leaves out. */
-static bool holds_tiles(tg_builder *tg_b_, const source *s) {
-  return s->page && s->lanes && !s->windowed && s->page % tg_c(KT) == 0;
 }
 
 /* The subscripts of a key in memory. */
@@ -74,18 +67,6 @@ const char *tg_attention_read_key(tg_builder *tg_b_, const source *s, const char
   if (s->copy) return text("%s[%s, %s]", s->copy, at, x);
   const char *key = text(cut ? "min(kb*BK + %s, N - 1)" : "kb*BK + %s", at);
   return turned_value_of(tg_b_, s, key, place_of(tg_b_, s, key), x);
-}
-
-/* The element x of key `nth` of tile `tile` of block kb as f32. */
-static const char *read_key_of_tile(tg_builder *tg_b_, const source *s, const char *tile, const char *nth,
-                                    const char *x) {
-  const char *at = text("%s*KT + %s", tile, nth), *begin = text("(kb*BK + %s*KT + page_at)", tile);
-  long long page = s->page;
-  if (!holds_tiles(tg_b_, s)) return read_key(tg_b_, s, at, x, false);
-  return turned_value_of(tg_b_, s, text("kb*BK + %s", at),
-                         /* bounds are said since x % 16/8*8 may become x - x/16*16 - x % 8, which has others */
-                         text("page_table[min(%s/%lld, table_n - 1)], max(0, min(%s %% %lld/KT*KT, %lld - KT)) + %s", begin,
-                              page, begin, page, page, nth), x);
 }
 
 void tg_attention_copy_block(tg_builder *tg_b_, const source *s, const char *x, const char *width) {
@@ -142,8 +123,7 @@ static void scores_of(tg_builder *tg_b_, const tg_attention_problem *p, const so
       element = text("(%sc*DL + %sl)", x, x);
       TG_KIT_RANGE(y, text("%sk, KT", x)) TG_KIT_RANGE(r, text("%si, BQ", x)) TG_KIT_RANGE(z, text("%sl, DL", x))
         say("lanes[%sk,%si,%sl] = sum(%sc : D/DL, q[g,%s,%si] * %s)", x, x, x, x, element, x,
-            c->cut ? read_key(tg_b_, k, text("%s*KT + %sk", tile, x), element, true)
-                   : read_key_of_tile(tg_b_, k, tile, text("%sk", x), element));
+            read_key(tg_b_, k, text("%s*KT + %sk", tile, x), element, c->cut));
       sum = text("sum(%ss : DL, lanes[%sb,i,%ss])", x, x, x);
     }
     const char *value = tg_attention_score(tg_b_, p, sum, key);
@@ -212,11 +192,6 @@ static void weights(tg_builder *tg_b_, const tg_attention_problem *p, const tile
  * it holds; finite: it holds nothing that the weight does not leave out. */
 static const char *sum_of(tg_builder *tg_b_, const source *v, const section *c, const char *d, bool finite) {
   const char *i = v->lanes ? "di" : "i", *k = *c->x == 'j' ? "k" : text("k%s", c->x);
-  if (!c->cut && holds_tiles(tg_b_, v)) {
-    const char *tile = strcmp(c->first, "0") ? text("(%s + %st)", c->first, k) : text("%st", k), *nth = text("%sq", k);
-    return text("sum(%st : %s, %s : KT, s[%s*KT + %s, %s] * %s)", k, c->extent, nth, tile, nth, i,
-                read_key_of_tile(tg_b_, v, tile, nth, d));
-  }
   const char *at = strcmp(c->first, "0") ? text("%s*KT + %s", c->first, k) : k, *x = read_key(tg_b_, v, at, d, c->cut);
   if (c->cut && !finite) x = text("pick(s[%s, %s] != 0, %s, 0)", at, i, x);
   return text("sum(%s : (%s)*KT, s[%s, %s] * %s)", k, c->extent, at, i, x);

@@ -46,6 +46,7 @@ typedef struct tg_attention_problem {
   const char *matrix;
   uint32_t warps, keys_of_block, stages;
   bool loads_matrices;           /* the target has ldmatrix */
+  bool keeps_queries;            /* Q stays in registers for all blocks */
 } tg_attention_problem;
 
 /* Is there a mask that is known only when a call comes? Bounds say nothing of it. */

@@ -30,7 +30,7 @@ static void put(text_of *t, const char *format, ...) {
 }
 
 void tg_kit_word(tg_builder *b, const char *format, ...) {
-  char text[384];
+  char text[192];
   text_of t = begin(text, sizeof text);
   va_list ap;
   va_start(ap, format);

@@ -47,7 +47,7 @@ static void fill_params(run *r, int round) {
   const struct { const char *name; int64_t value; } all[] = {
       {"M", m}, {"N", n}, {"ldq", d}, {"ldk", d}, {"ldv", e}, {"ldo", e}, {"at", round ? n - m : LEAST_AT},
       {"window", 8}, {"B", sequences}, {"H", heads}, {"q_b", heads * m * d}, {"q_h", m * d}, {"k_b", kv * n * d},
-      {"k_h", n * d}, {"v_b", kv * n * e}, {"v_h", n * e}, {"o_b", heads * m * e}, {"o_h", m * e}};
+      {"k_h", n * d}, {"v_b", kv * n * e}, {"v_h", n * e}, {"o_b", heads * m * e}, {"o_h", m * e}, {"lse_n", m}};
   uint32_t count = tg_attention_bind(&r->problem, tg_attention_device, b);
   for (uint32_t i = 0; i < count; i++)
     for (uint32_t k = 0; k < TG_COUNT(all); k++)

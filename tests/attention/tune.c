@@ -52,7 +52,8 @@ static void tune(tg_context *c, const tg_attention_desc *d, int64_t queries, int
   CHECK(s == TG_OK, "%s", tg_error_message(c));
   if (!r) return;
   CHECK(r->tuned && r->kept, "nothing was faster than the slow start: %u points, %u built, %u timed; %s", r->points, r->built, r->timed, r->why ? r->why : "");
-  CHECK(!r->classes[TG_TUNE_WRONG] && !r->classes[TG_TUNE_CRASHED] && !r->classes[TG_TUNE_HUNG], "%u wrong, %u crashed, %u hung", r->classes[TG_TUNE_WRONG], r->classes[TG_TUNE_CRASHED], r->classes[TG_TUNE_HUNG]);
+  CHECK(!r->classes[TG_TUNE_WRONG] && !r->classes[TG_TUNE_CRASHED] && !r->classes[TG_TUNE_HUNG], "%lld queries, mask_mod %s, pages of %u: %u wrong, %u crashed, %u hung", (long long)d->queries.hi, d->mask_mod ? d->mask_mod : "none",
+        (unsigned)d->page_size, r->classes[TG_TUNE_WRONG], r->classes[TG_TUNE_CRASHED], r->classes[TG_TUNE_HUNG]);
   tg_tune_result_free(r);
 }
 
