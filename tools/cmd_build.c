@@ -33,7 +33,8 @@ static const char usage[] =
     "  --opt       words of a schedule, in order, instead of the first choice\n"
     "  --shapes    plans: a function for each line of the file (docs/deploy.md), NAME M N K [NN|NT|TN|TT] "
     "[types=f32] [packed] ..;\n"
-    "              of attention NAME queries=N keys=N head=N [heads=N kv_heads=N causal mask=bool page_size=N kv_bits=8 "
+    "              of attention NAME queries=N keys=N head=N [heads=N kv_heads=N causal mask=bool page_size=N "
+    "kv_bits=8 "
     "rotary=N backward ..]\n"
     "  --tuned     a folder of tuned choices, else $TG_TUNED, else tg/tuned in the user's data folder; '' for none\n";
 

@@ -35,7 +35,8 @@ static const char usage[] =
     "many rows and for few; H heads of Q, KV of\n"
     "                K and V; types f32, f16, bf16; WORD: a variant, as in the lists of tg build attention "
     "(docs/deploy.md), alibi soft_cap=30 sinks page_size=16\n"
-    "                kv_bits=8 mask=bool mask_mod='..' ..; --shapes: all of such a list (of a range of queries the most "
+    "                kv_bits=8 mask=bool mask_mod='..' ..; --shapes: all of such a list (of a range of queries the "
+    "most "
     "and the fewest), or of one of tg bench\n"
     "                attention (tests/bench/attention/shapes.txt), or those of --case\n"
     "  plot          an SVG of a journal: candidates over time, the best so far\n"
@@ -292,7 +293,8 @@ static int tune_descriptor(tg_context *ctx, const tool_args *a, tg_tune_options 
   tg_tune_result *r = NULL;
   d.threads = a->threads, d.device = o.device;
   if (!a->json)
-    printf("%s: %d heads of %d elements, %d of K and V, %lld queries, %lld keys%s\n", name, d.heads ? d.heads : 1, d.head,
+    printf("%s: %d heads of %d elements, %d of K and V, %lld queries, %lld keys%s\n", name, d.heads ? d.heads : 1,
+        d.head,
            d.kv_heads ? d.kv_heads : d.heads ? d.heads : 1, (long long)queries, (long long)keys,
            d.causal ? ", causal" : "");
   if (tg_attention_tune(ctx, &d, d.queries.hi ? queries : 0, d.keys.hi ? keys : 0, &o, &r))

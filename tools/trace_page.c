@@ -28,7 +28,8 @@ static const char style[] =
     "border-bottom:1px solid var(--line)}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}\n"
     "summary{cursor:pointer}.note{font-size:.85rem}\n"
     ".beside{display:flex;gap:.6rem;align-items:flex-start}.beside pre{flex:1 1 50%;box-sizing:border-box;"
-    "max-height:70vh;min-width:0}.beside i{font-style:normal;opacity:.6}.src{cursor:pointer}.on{background:var(--new)}\n";
+    "max-height:70vh;min-width:0}.beside "
+    "i{font-style:normal;opacity:.6}.src{cursor:pointer}.on{background:var(--new)}\n";
 
 /* Without it the page reads as well: the buttons only move the row, and a line that is chosen in the kernel only marks
  * its instructions. */

@@ -66,9 +66,10 @@ static inline tg_status tg_build_gemm(tg_context *context, const char *const *na
                                       uint32_t n, const char *const *targets, uint32_t targets_n, tg_built **out) {
   return tg_build_gemm_sized(context, names, descs, sizeof *descs, n, targets, targets_n, out);
 }
-/* Plans of attention (tg/attention.h) likewise, of every descriptor without a device, with strides (0: dense). A call has
- * sequences of one length, whose keys are fewer with TG_ATTENTION_LENGTHS; there are no packed sequences. TG_ELIMIT:
- * keys or queries of 0 alone. NAME_workspace takes the sizes of the call. All bits are those of tg_attention_run. */
+/* Plans of attention (tg/attention.h) likewise, of every descriptor without a device, with strides (0: dense). A call
+ * has sequences of one length, whose keys are fewer with TG_ATTENTION_LENGTHS; there are no packed sequences.
+ * TG_ELIMIT: keys or queries of 0 alone. NAME_workspace takes the sizes of the call. All bits are those of
+ * tg_attention_run. */
 TG_API tg_status tg_build_attention_sized(tg_context *context, const char *const *names,
                                           const tg_attention_desc *descs, size_t desc_bytes, uint32_t n,
                                           const char *const *targets, uint32_t targets_n, tg_built **out);

@@ -89,7 +89,8 @@ static void add_tokens(attention *p, uint32_t of, const char *name, const char *
   bool of_keys = side == OF_KEYS, paged = a->problem.page && of_keys;
   extent tokens = paged ? (extent){NULL, a->problem.page} : of_keys ? keys : queries,
          heads = {NULL, side == OF_QUERIES ? a->heads : a->kv_heads}, first = paged ? (extent){"pages", 1} : batch;
-  add(p, (tensor){of, name, role, stem, type, paged ? of_pages : of_tokens, 3, 0, {first, heads, tokens, {NULL, wide}}});
+  add(p, (tensor){of, name, role, stem, type, paged ? of_pages : of_tokens, 3, 0, {first, heads, tokens, {NULL,
+      wide}}});
 }
 
 static void add_vector(attention *p, uint32_t of, const char *name, tg_type type, extent rows, int64_t wide) {
@@ -124,7 +125,8 @@ static void list_tensors(attention *p) {
   add_tokens(p, ATTENTION_V, "V", kept, "v", q->v, q->value_head / packed);
   add_tokens(p, ATTENTION_O, "O", backward ? "in" : "out", "o", q->o, q->value_head);
   if (q->lse || backward) {
-    tensor t = {ATTENTION_LSE, "LSE", backward ? "in" : "out", NULL, TG_F32, NULL, 0, 0, {batch, {NULL, p->a[0]->heads}, queries}};
+    tensor t = {ATTENTION_LSE, "LSE", backward ? "in" : "out", NULL, TG_F32, NULL, 0, 0, {batch, {NULL,
+        p->a[0]->heads}, queries}};
     add(p, t);
   }
   if (backward) {
@@ -193,7 +195,8 @@ static void put_list(const attention *p, tg_str *o, const tensor *t, bool steps)
   tg_str_puts(o, *comma == '[' ? "[1]" : "]");
 }
 
-static bool has_dimension(const tensor *t) { return t->extent[0].n || t->extent[1].n || t->extent[2].n || t->extent[3].n; }
+static bool has_dimension(const tensor *t) { return t->extent[0].n || t->extent[1].n || t->extent[2].n ||
+    t->extent[3].n; }
 
 static void declare(tg_builder *tg_b_, void *user) {
   const attention *p = user;
@@ -335,7 +338,8 @@ static uint32_t constants_of(const attention *p, uint32_t t, tg_procedure_consta
 static void put_launch(attention *p, uint32_t t, const char *name, const tg_kit_kernel *k, int which) {
   tg_wrapper *w = p->f.w;
   const tg_attention *a = p->a[t];
-  static const char call[] = "  call void @call.t%u(ptr %%o, ptr %%v, ptr %%own, i64 1, ptr null, ptr null)\n  ret i64 0\n";
+  static const char call[] = "  call void @call.t%u(ptr %%o, ptr %%v, ptr %%own, i64 1, ptr null, ptr null)\n"
+                             "  ret i64 0\n";
   tg_str_printf(&w->out,
                 "define internal i64 @launch_%s.s%u.%u(i64 %%o.at, i64 %%v.at, i64 %%own.at%s) {\n"
                 "  %%o = inttoptr i64 %%o.at to ptr\n  %%v = inttoptr i64 %%v.at to ptr\n"
@@ -375,7 +379,8 @@ static void put_procedures(attention *p, uint32_t t) {
   tg_procedure_constant constants[MOST_CONSTANTS];
   uint32_t n = constants_of(p, t, constants);
   const char *suffix = tg_format(w->env, ".s%u.%u", p->number, t);
-  const char *const texts[] = {tg_attention_division, tg_attention_gathering, p->a[0]->problem.page || has_lengths(p) || a->append || a->problem.rotary ? tg_attention_checks : "",
+  const char *const texts[] = {tg_attention_division, tg_attention_gathering, p->a[0]->problem.page || has_lengths(p) ||
+      a->append || a->problem.rotary ? tg_attention_checks : "",
                                backward ? tg_attention_gradients : tg_attention_forward};
   for (uint32_t i = 0; i < TG_COUNT(texts); i++) tg_procedures(w, texts[i], constants, n, suffix);
   tg_str_printf(&w->out, "define internal i64 @side%s() {\n  %%n = call i64 @%s.side()\n  ret i64 %%n\n}\n", suffix,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Calls of attention as procedures (ahead/procedure.h): the division of attention/divide.c, and the pieces of
- * attention/run.c and attention/backward_run.c, with the same bits. c: the call's words (ahead/attention.c); s: those of
- * one of its sequences; o, v: operands and values of a kernel. A piece gets the number x of its round, the workspace of
- * its thread, and the thread's number j. */
+ * attention/run.c and attention/backward_run.c, with the same bits. c: the call's words (ahead/attention.c); s: those
+ * of one of its sequences; o, v: operands and values of a kernel. A piece gets the number x of its round, the
+ * workspace of its thread, and the thread's number j. */
 #include "ahead/attention.h"
 #include "ahead/procedure.h"
 

@@ -191,7 +191,8 @@ static void write_attention(tg_ahead *a, tg_wrapper *w, tg_str *header) {
   tg_wrapper_header_before(header, b->of.names[0]);
   for (uint32_t i = 0; i < b->of.n; i++) {
     tg_attention_desc d;
-    tg_ahead_check(a, a->context[0], TG_READ(a->context[0], tg_attention_desc, &d, attention_desc(&b->of, i), b->of.desc_bytes));
+    tg_ahead_check(a, a->context[0], TG_READ(a->context[0], tg_attention_desc, &d, attention_desc(&b->of, i),
+        b->of.desc_bytes));
     tg_attention_function(w, (const tg_attention *const *)&b->plan[i * a->n], &d, b->of.names[i], i, header);
     tg_str_printf(&called, "%s%s", i ? ", " : "", b->of.names[i]);
   }

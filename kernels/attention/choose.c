@@ -36,8 +36,9 @@ static int64_t groups_for(int64_t n, int64_t most, int64_t of) {
   return g;
 }
 
-/* The groups of a run, of bq rows each. Runs are rows of a mask's blocks (of), unless that leaves them so short that the
- * caller asks again without: keys may be divided for up to ATTENTION_FEW rows, and parts of one run alone are merged. */
+/* The groups of a run, of bq rows each. Runs are rows of a mask's blocks (of), unless that leaves them so short that
+ * the caller asks again without: keys may be divided for up to ATTENTION_FEW rows, and parts of one run alone are
+ * merged. */
 static int64_t choose_run(const tg_attention_problem *p, const tg_target *t, int64_t vl, int64_t of, int64_t *nv,
                           int64_t *kt, int64_t *bq) {
   enum { ROWS = 96 };   /* rows that share a block of K and V: it is read once for them */

@@ -6,15 +6,15 @@
  * target copies asynchronously. Then come those that the masks or the last key cut. */
 #include <stdio.h>
 #include "attention/body.h"
-#include "choose/device_product.h"
+#include "choose/block.h"
 #include "dsl/parse.h"
 #include "target/matrix.h"
 
 /* Registers of a thread for addresses, rows, and exponentials under way; more where operands are held twice. */
 enum { OWN_REGISTERS = 80, OTHER_REGISTERS = 24, MOST_WARPS = 4, KEYS_OF_WARP = 16, PLAIN_KEYS = 16 };
 
-static bool has_whole(const tg_attention_problem *p) {
-  return !tg_attention_is_masked(p) && p->keys.hi >= p->keys_of_block;
+static bool has_whole(const tg_attention_problem *p, int64_t keys_of_block) {
+  return !tg_attention_is_masked(p) && p->keys.hi >= keys_of_block;
 }
 
 static bool has_cut(const tg_attention_problem *p) {
@@ -211,7 +211,7 @@ void tg_attention_device_divide(tg_builder *tg_b_, const tg_attention_problem *p
 /* K, or V: its block of a ring in LOCAL memory, which all threads fill. */
 static void stage(tg_builder *tg_b_, const tg_attention_problem *p, tg_words *w, bool keys) {
   const tg_matrix_row *r = tg_matrix_find(p->matrix);
-  uint32_t block = p->keys_of_block, wide = (uint32_t)p->value_head, bytes = (uint32_t)tg_type_bytes(p->v);
+  uint32_t block = (uint32_t)tg_c(BK), wide = (uint32_t)p->value_head, bytes = (uint32_t)tg_type_bytes(p->v);
   const tg_device_block copy = {.name = keys ? "K" : "V", .copy = keys ? "K.tile" : "V.tile", .at = "kf",
                                .own = keys ? 2 : 3, .term = keys ? 3 : 2, .along_terms = keys,
                                .loads_matrices = p->loads_matrices, .bytes = bytes, .vector = TG_UNIT / bytes,
@@ -226,19 +226,21 @@ static void stage(tg_builder *tg_b_, const tg_attention_problem *p, tg_words *w,
 static void words(tg_builder *tg_b_, const tg_attention_problem *p) {
   const tg_matrix_row *r = tg_matrix_find(p->matrix);
   tg_words w = {.env = &tg_b_->job->env};
-  if (p->stages && has_whole(p)) stage(tg_b_, p, &w, true), stage(tg_b_, p, &w, false);
+  bool whole = has_whole(p, tg_c(BK));
+  if (p->stages && whole) stage(tg_b_, p, &w, true), stage(tg_b_, p, &w, false);
   tg_kit_word(tg_b_, "split i %u as i.w i.u", r->m);
   if (p->warps > 1) tg_kit_word(tg_b_, "local i.w");
-  if (has_whole(p) && p->keeps_queries && p->head > r->k) {
+  if (whole && p->keeps_queries && p->head > r->k) {
     tg_kit_word(tg_b_, "split s.c %u as c.s c.m", r->k);
     tg_kit_word(tg_b_, "unroll c.s");
     tg_kit_word(tg_b_, "contract %s i=i.u j=s.j k=c.m", p->matrix);
-  } else if (has_whole(p)) tg_kit_word(tg_b_, "contract %s i=i.u j=s.j k=s.c", p->matrix);
+  } else if (whole) tg_kit_word(tg_b_, "contract %s i=i.u j=s.j k=s.c", p->matrix);
   if (has_cut(p)) tg_kit_word(tg_b_, "contract %s i=i.u j=s.j k=s.x", p->matrix);
   tg_kit_word(tg_b_, "contract %s i=i.u j=o.d k=p.j", p->matrix);
   if (has_cut(p)) tg_kit_word(tg_b_, "contract %s i=i.u j=counts.y k=counts.j", p->matrix);
   /* rows that begin at 16 bytes are copied so */
-  static const char *const strides[] = {"ldk", "ldv", "k_h", "v_h", "k_b", "v_b", "ldq", "q_h", "q_b", "ldo", "o_h", "o_b"};
+  static const char *const strides[] = {"ldk", "ldv", "k_h", "v_h", "k_b", "v_b", "ldq", "q_h", "q_b", "ldo", "o_h",
+      "o_b"};
   char test[320];
   size_t n = 0;
   for (uint32_t i = 0; i < TG_COUNT(strides); i++)
@@ -253,7 +255,10 @@ TG_KERNEL(attention_device, ) {
   tg_let(WARPS, r ? p->warps : 1);
   tg_let(LANES, r ? tg_matrix_lanes(r) : 1);
   tg_let(BQ, r ? tg_c(WARPS) * r->m : 1);
-  tg_let(BK, r ? p->keys_of_block : PLAIN_KEYS);
+  uint32_t keys = r ? p->keys_of_block : PLAIN_KEYS, least = r && r->k > r->n ? r->k : r ? r->n : 1;
+  if (r && keys / 2 >= least) tg_kit_declare(tg_b_, "knob", "BK, %u, %u", keys, keys / 2);
+  else if (r) tg_kit_declare(tg_b_, "knob", "BK, %u", keys);
+  else tg_kit_declare(tg_b_, "knob", "BK, %u, %u, %u", keys, 2 * keys, 4 * keys);
   tg_attention_declare(tg_b_, p);
   tg_range(batch, B, global) tg_range(head, H, global) tg_range(g, ceildiv(M, BQ), global) {
     tg_define_reg(s, f32, [BQ, BK]);
@@ -275,7 +280,7 @@ TG_KERNEL(attention_device, ) {
       }
     }
     tg_attention_device_divide(tg_b_, p);
-    if (!r || has_whole(p)) tg_range(kf, full - whole) {
+    if (!r || has_whole(p, tg_c(BK))) tg_range(kf, full - whole) {
       tg(let kb = whole + kf);
       block(tg_b_, p, false);
     }

@@ -52,7 +52,8 @@ static void put_sequences(const work *r, int64_t first, int64_t n) {
   int64_t value[ATTENTION_VALUES] = {[ATTENTION_SEQUENCES] = n};
   if (!s.queries || !n) return;
   tg_attention_gather(r, &s, 0, 0, 0, operand, value);
-  value[ATTENTION_MASK_M] = tg_attention_larger(1, r->queries), value[ATTENTION_MASK_N] = tg_attention_larger(1, r->keys);
+  value[ATTENTION_MASK_M] = tg_attention_larger(1, r->queries), value[ATTENTION_MASK_N] = tg_attention_larger(1,
+      r->keys);
   value[ATTENTION_LSE_N] = tg_attention_larger(1, r->call->query_starts ? r->total : r->queries);
   value[ATTENTION_FIRST] = first;
   if (a->append) put_appended(r, operand, value);

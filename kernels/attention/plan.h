@@ -7,9 +7,9 @@
 
 /* The two kernels of a part: results, and sums to be merged. */
 enum { ATTENTION_WHOLE, ATTENTION_PARTIAL };
-/* Of runs of at most ATTENTION_FEW rows the keys are divided into parts of at most SPLIT, which threads take and a kernel
- * merges; of fewer, but not below LEAST, if a sequence has less than PIECES of them over all its heads. Into how many
- * depends on heads and keys alone, so the bits of the result do too. */
+/* Of runs of at most ATTENTION_FEW rows the keys are divided into parts of at most SPLIT, which threads take and a
+ * kernel merges; of fewer, but not below LEAST, if a sequence has less than PIECES of them over all its heads. Into
+ * how many depends on heads and keys alone, so the bits of the result do too. */
 enum {
   ATTENTION_RANGES = 8,
   ATTENTION_SPLIT = 1024,

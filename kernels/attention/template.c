@@ -188,8 +188,8 @@ static void weights(tg_builder *tg_b_, const tg_attention_problem *p, const tile
   if (p->dropout) tg_range(dg, BK/8) tg_range(i, BQ) tg_attention_drop(tg_b_, p, "s", "i");
 }
 
-/* The sum of weights * V over a section. A key that a row does not see has the weight 0, and its V is left out, whatever
- * it holds; finite: it holds nothing that the weight does not leave out. */
+/* The sum of weights * V over a section. A key that a row does not see has the weight 0, and its V is left out,
+ * whatever it holds; finite: it holds nothing that the weight does not leave out. */
 static const char *sum_of(tg_builder *tg_b_, const source *v, const section *c, const char *d, bool finite) {
   const char *i = v->lanes ? "di" : "i", *k = *c->x == 'j' ? "k" : text("k%s", c->x);
   const char *at = strcmp(c->first, "0") ? text("%s*KT + %s", c->first, k) : k, *x = read_key(tg_b_, v, at, d, c->cut);

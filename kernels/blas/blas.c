@@ -168,7 +168,8 @@ static void *workspace_of(size_t bytes, bool *own) {
  * wider of these ranges that a class lies in, so that classes can have the same code: up to SMALL terms, copies of all
  * terms of a tile's columns are possible, and up to LONG terms those of FEW rows. */
 enum { FEW = 16, SMALL = 128, LONG = 1 << 16, DIGITS = 32 };
-static const tg_dim small_rows[] = {{1, 0}, {2, FEW}, {FEW + 1, SMALL}}, rows[] = {{1, 0}, {2, FEW}, {FEW + 1, INT_MAX}},
+static const tg_dim small_rows[] = {{1, 0}, {2, FEW}, {FEW + 1, SMALL}}, rows[] = {{1, 0}, {2, FEW}, {FEW + 1,
+    INT_MAX}},
                     terms[] = {{1, SMALL}, {SMALL + 1, LONG}, {LONG + 1, INT_MAX}};
 
 static inline bool is_small(const product *p) { return p->m <= SMALL && p->n <= SMALL && p->k <= SMALL; }
@@ -203,8 +204,8 @@ static inline bool is_zero(const product *p, const void *x) {
 /* A call's class. */
 typedef struct { int at; bool scaled, update; } class;
 
-/* Lines that are a multiple of PAGE apart meet in one set of L1, whose sets no processor finds by more of an address than
- * what it has within a page. */
+/* Lines that are a multiple of PAGE apart meet in one set of L1, whose sets no processor finds by more of an address
+ * than what it has within a page. */
 enum { PAGE = 4096 };
 
 static inline class class_of(const product *p) {

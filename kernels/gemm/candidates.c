@@ -125,7 +125,8 @@ static void add_launches(choosing *w) {
     for (uint32_t i = 0; i < n; i++) of[range[i]] = corner >> i & 1 ? hi[range[i]] : lo[range[i]];
     add_spread(w, of, apart);
   }
-  if (!some && w->g->way && !w->g->ld[row].lo && (row ? q->b_major : q->a_major) != TG_GEMM_STRIDES) add_spread(w, middle, true);
+  if (!some && w->g->way && !w->g->ld[row].lo && (row ? q->b_major : q->a_major) != TG_GEMM_STRIDES) add_spread(w,
+      middle, true);
   if (is_likely(w->g, q)) add_launch(w, w->g->likely, w->g->likely + 3);
 }
 

@@ -38,7 +38,6 @@ typedef struct tg_device_block {
   uint32_t together;                     /* eight rows of a matrix load lie so far apart; 0: side by side */
   uint32_t threads, stages;              /* that fill it; blocks in a ring */
 } tg_device_block;
-void tg_device_block_words(const tg_device_block *c, tg_words *w);
 /* True if the perfect nest is a few rows times weights of four bits, in groups with a scale, which a matrix instruction
  * computes, and was scheduled so. */
 bool tg_device_weights(tg_nest *n, uint32_t depth, const tg_uop *const *chain);

@@ -11,10 +11,10 @@
  * below the other change places, so that eight lines' units, which ldmatrix reads at once, are in different banks.
  * Sizes are chosen by what the target's row says: registers, LOCAL memory, and how fast a core multiplies, reads LOCAL
  * memory and is given data from outside. The words are applied together: if one is refused, none stays. */
+#include "choose/block.h"
 #include "choose/device_product.h"
 
 enum {
-  MOST_COPIES = 16,   /* of a thread that are written out: each has an address */
   SECTOR = 32         /* bytes of memory, of which a part is written as slowly as all of it */
 };
 
@@ -27,100 +27,6 @@ static void TG_PRINTF(2, 3) say(tg_words *w, const char *format, ...) {
   tg_str_vprintf(&t, format, ap);
   va_end(ap);
   tg_push(w->env, w, t.data);
-}
-
-static uint32_t power_of_two_below(uint32_t v) { return v ? 1u << (31 - (uint32_t)__builtin_clz(v)) : 1; }
-
-/* As padded_copy, of an operand that is contiguous along its own loop: loads of 16 bytes, whose elements are stored to
- * a row each. */
-static void padded_across(const tg_device_block *c, tg_words *w) {
-  const char *depth = c->stages > 1 ? tg_format(w->env, " depth=%u", c->stages) : "", *b = c->copy;
-  uint32_t unit = TG_UNIT / c->bytes, vector = c->vector < unit ? c->vector : unit;
-  if (vector > c->rows) vector = c->rows;
-  uint32_t across = c->rows / vector, threads = power_of_two_below(c->threads / across);
-  say(w, "stage %s at %s as %s[d%u, d%u] pitch=%u%s", c->name, c->at, b, c->own, c->term, c->terms + unit, depth);
-  say(w, "split %s.0 %u as %s.q %s.v", b, vector, b, b);
-  if (vector > 1) say(w, "upcast %s.v", b);
-  say(w, "local %s.q", b);
-  if (threads < 1) threads = 1;
-  if (c->terms <= threads) {
-    say(w, "local %s.1", b);
-    return;
-  }
-  say(w, "split %s.1 %u as %s.o %s.i", b, threads, b, b);
-  if (threads > 1) say(w, "local %s.i", b);
-  say(w, "upcast %s.o", b);
-}
-
-/* Where lanes load their own elements, 16 bytes at a time along the terms: rows a unit longer than they are, so that
- * those of a few lanes begin in different banks. */
-static void padded_copy(const tg_device_block *c, tg_words *w) {
-  const char *depth = c->stages > 1 ? tg_format(w->env, " depth=%u", c->stages) : "", *b = c->copy;
-  uint32_t unit = TG_UNIT / c->bytes, vector = c->vector < unit ? c->vector : unit;
-  if (!c->along_terms) {
-    padded_across(c, w);
-    return;
-  }
-  uint32_t along = c->terms / vector, threads = power_of_two_below(c->threads / along);
-  say(w, "stage %s at %s as %s[d%u, d%u] pitch=%u%s", c->name, c->at, b, c->own, c->term, c->terms + unit, depth);
-  say(w, "split %s.1 %u as %s.q %s.v", b, vector, b, b);
-  if (vector > 1) say(w, "upcast %s.v", b);
-  say(w, "local %s.q", b);
-  if (c->rows <= threads) {
-    say(w, "local %s.0", b);
-    return;
-  }
-  say(w, "split %s.0 %u as %s.o %s.i", b, threads, b, b);
-  say(w, "local %s.i", b);
-  say(w, "upcast %s.o", b);
-}
-
-/* Lines of whole units, swizzled, filled by all threads. */
-void tg_device_block_words(const tg_device_block *c, tg_words *w) {
-  uint32_t unit = TG_UNIT / c->bytes, last, lines;
-  uint32_t all = c->along_terms ? c->terms : c->warp;
-  /* a warp's part is no whole unit, or units are no power of two, so that they cannot change places */
-  if (!c->loads_matrices || (!c->along_terms && c->warp < unit) || all % unit || (all / unit & (all / unit - 1))) {
-    padded_copy(c, w);
-    return;
-  }
-  uint32_t width = c->along_terms ? c->terms : c->warp * c->bytes < TG_LINE ? c->warp : TG_LINE / c->bytes;
-  uint32_t units = width / unit;
-  uint32_t along = c->along_terms ? c->term : c->own, across = c->along_terms ? c->own : c->term;
-  tg_str layout = tg_str_new(w->env);
-  if (!c->along_terms && c->rows > width) tg_str_printf(&layout, "d%u/%u, ", along, width);
-  last = (!c->along_terms && c->rows > width) + 2u;
-  tg_str_printf(&layout, "d%u, d%u/%u", across, along, unit);
-  if (!c->along_terms && c->rows > width) tg_str_printf(&layout, "%%%u", units);
-  if (units > 1) {
-    /* lines of the copy in one of LOCAL memory */
-    uint32_t by = units >= TG_LINE / TG_UNIT ? 1 : TG_LINE / TG_UNIT / units;
-    tg_str_printf(&layout, " ^ d%u", across);
-    if (c->together) by = c->together;   /* eight rows of a matrix load lie so far apart, in pairs */
-    if (by > 1) tg_str_printf(&layout, "/%u", by);
-    tg_str_printf(&layout, "%%%u", units < TG_LINE / TG_UNIT ? units : TG_LINE / TG_UNIT);
-  }
-  tg_str_printf(&layout, ", d%u%%%u", along, unit);
-  const char *depth = c->stages > 1 ? tg_format(w->env, " depth=%u", c->stages) : "";
-  say(w, "stage %s at %s as %s[%s]%s", c->name, c->at, c->copy, layout.data, depth);
-  uint32_t threads = c->threads / units;
-  if (c->vector == unit) say(w, "upcast %s.%u", c->copy, last);
-  else {
-    say(w, "split %s.%u %u as %s.q %s.v", c->copy, last, c->vector, c->copy, c->copy);
-    if (c->vector > 1) say(w, "upcast %s.v", c->copy);
-    say(w, "local %s.q", c->copy);
-    threads /= unit / c->vector;
-  }
-  if (units > 1) say(w, "local %s.%u", c->copy, last - 1);
-  lines = c->along_terms ? c->rows : c->terms;
-  if (threads < 1) threads = 1;
-  if (lines <= threads) say(w, "local %s.%u", c->copy, last - 2);
-  else {
-    say(w, "split %s.%u %u as %s.o %s.i", c->copy, last - 2, threads, c->copy, c->copy);
-    if (threads > 1) say(w, "local %s.i", c->copy);
-    if (lines <= threads * MOST_COPIES) say(w, "upcast %s.o", c->copy);
-  }
-  if (last == 3) say(w, "upcast %s.0", c->copy);
 }
 
 /* rows: of the operand, in a workgroup's tile; warp: in that of a warp. */

@@ -41,8 +41,8 @@ static const char *const type_name[TG_TYPE__COUNT] = {
 
 static const char prelude[] =
     "#pragma OPENCL FP_CONTRACT OFF\n"
-    /* A work-item's tasks. On GPUs neighbours in a workgroup take neighbours in memory; where each runs alone, on a core
-     * of a CPU, it takes tasks one behind another, which reads memory in order and can be vectorized. */
+    /* A work-item's tasks. On GPUs neighbours in a workgroup take neighbours in memory; where each runs alone, on a
+     * core of a CPU, it takes tasks one behind another, which reads memory in order and can be vectorized. */
     "#ifdef TG_ALONE\n"
     "#define TASKS(N) for (long all = (N), each = (all + (long)get_global_size(0) - 1) / (long)get_global_size(0), t = "
     "(long)get_global_id(0) * each, end = all - t < each ? all : t + each; t < end; t++)\n"

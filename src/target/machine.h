@@ -46,7 +46,8 @@ void tg_machine_print(tg_str *out, const tg_machine *m);
 
 /* A file of a row that was measured: lines NAME = VALUE for each column, and the identification of the processor or
  * chip that it counts on (tg_target.silicon). */
-typedef struct tg_row_form { const char *magic, *about; const tg_machine_column *column; uint32_t columns; } tg_row_form;
+typedef struct tg_row_form { const char *magic,
+    *about; const tg_machine_column *column; uint32_t columns; } tg_row_form;
 void tg_row_file_print(const tg_row_form *, tg_str *out, const void *row, const char *silicon);
 /* False: *why says what is wrong, and in which line; *row may be filled in part. *silicon: of which processor; both are
  * env's. */

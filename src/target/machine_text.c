@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Rows of machines as text: in the form of machines.def, which the tree has, and as a file of the user's own, which
- * `tg measure --save` writes, as that of a GPU (chip.c). Numbers are printed and read in the C locale. A file is checked
- * when it is read: all columns must be there, each once, with values that its unit can have. */
+ * `tg measure --save` writes, as that of a GPU (chip.c). Numbers are printed and read in the C locale. A file is
+ * checked when it is read: all columns must be there, each once, with values that its unit can have. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>

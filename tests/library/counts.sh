@@ -28,7 +28,7 @@ rooms=$(code $library | sed -n 's|^\([a-z]*/[a-z]*\)/[^:]*:[0-9]*:tg_cost tg_.*{
 # gives a price and compares nothing.
 choosers=$(code $library | grep -E '(->price|tg_kernel_price)\(|logs? *\(seconds' | grep -vE ':(static )?(bool|double|void) ' | grep -v ':src/api/' |
   sed -nE 's/^([^:]*):[0-9]*:.*(->price|tg_kernel_price)\(.*/\1 \2/p' | sort -u | tr '\n' ',')
-[ "$choosers" = "kernels/kit/choose.c tg_kernel_price,src/api/source.c ->price,src/choose/choose.c ->price,src/prices/prices.c ->price," ] && ok ||
+[ "$choosers" = "kernels/gemm/extend.c tg_kernel_price,kernels/kit/choose.c tg_kernel_price,src/api/source.c ->price,src/choose/choose.c ->price,src/prices/prices.c ->price," ] && ok ||
   wrong "prices are asked for in: $choosers"
 compared=$(code $library | grep -E 'tg_price_choose\(|[^_]cost\[[a-z]\] *<|seconds *< *(least|best)' | cut -d: -f1 | sort -u | grep -v '/prices[.]h$' | tr '\n' ' ')
 [ "$compared" = "kernels/kit/choose.c src/choose/choose.c src/prices/prices.c " ] && ok || wrong "prices are compared in: $compared"

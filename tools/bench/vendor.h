@@ -8,9 +8,9 @@
 
 typedef struct bench_vendor bench_vendor;
 
-/* vs: "cublas" or "cublas=FILE"; without FILE, TG_CUBLAS names it, or it lies in a usual place. d->queue becomes a queue
- * on a stream of the driver's, which both put their work on. NULL, and a line on stderr: there is none, or this is no
- * device of its maker's. Close it behind the device. */
+/* vs: "cublas" or "cublas=FILE"; without FILE, TG_CUBLAS names it, or it lies in a usual place. d->queue becomes a
+ * queue on a stream of the driver's, which both put their work on. NULL, and a line on stderr: there is none, or this
+ * is no device of its maker's. Close it behind the device. */
 bench_vendor *bench_vendor_open(const char *vs, bench_device *d);
 void bench_vendor_close(bench_vendor *);
 const char *bench_vendor_version(const bench_vendor *);   /* "13.1.0" */

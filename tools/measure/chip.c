@@ -29,7 +29,8 @@ static const char empty[] = "kernel empty(N in 1..8) { in(x, f32, [N]); out(y, f
 /* %s: the instruction; %d: its rows and columns, of which a warp has 2 x 4 or 2 x 2, and terms */
 static const char tiles[] =
     "kernel tiles(G in 1..1048576, R in 8..1048576) { in(A, f16, [%1$d, %3$d]); in(B, f16, [%2$d, %3$d]);\n"
-    "  out(C, f32, [G, %1$d, %2$d]); opt(split k %3$d as ks km); opt(split i %4$d as wi iu); opt(split j %5$d as wj ju);\n"
+    "  out(C, f32, [G, %1$d, %2$d]); opt(split k %3$d as ks km); opt(split i %4$d as wi iu); opt(split j %5$d as wj "
+    "ju);\n"
     "  opt(order g ks wi wj iu ju in C.sum); opt(local wi); opt(local wj); opt(contract %6$s i=iu j=ju k=km);\n"
     "  opt(global g); range(g, G) range(i, %1$d) range(j, %2$d)\n"
     "    C[g, i, j] = sum(k : %3$d * R, f32(A[i, k %% %3$d]) * f32(B[j, k %% %3$d])); }";

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT
+ * The words of a block's copy to LOCAL memory. A header, since attention's text, which is in libtg.a, writes them as
+ * the first choice does, which is not. */
+#ifndef TG_CHOOSE_BLOCK_H
+#define TG_CHOOSE_BLOCK_H
+#include <stdarg.h>
+#include "choose/device_product.h"
+
+enum { TG_MOST_COPIES = 16 };   /* of a thread that are written out: each has an address */
+
+static inline void TG_PRINTF(2, 3) tg_block_say(tg_words *w, const char *format, ...) {
+  va_list ap;
+  tg_str t = tg_str_new(w->env);
+  va_start(ap, format);
+  tg_str_vprintf(&t, format, ap);
+  va_end(ap);
+  tg_push(w->env, w, t.data);
+}
+
+static inline uint32_t tg_block_power_of_two_below(uint32_t v) { return v ? 1u << (31 - (uint32_t)__builtin_clz(v))
+    : 1; }
+
+/* As tg_block_padded_copy, of an operand that is contiguous along its own loop: loads of 16 bytes, whose elements are
+ * stored to a row each. */
+static inline void tg_block_padded_across(const tg_device_block *c, tg_words *w) {
+  const char *depth = c->stages > 1 ? tg_format(w->env, " depth=%u", c->stages) : "", *b = c->copy;
+  uint32_t unit = TG_UNIT / c->bytes, vector = c->vector < unit ? c->vector : unit;
+  if (vector > c->rows) vector = c->rows;
+  uint32_t across = c->rows / vector, threads = tg_block_power_of_two_below(c->threads / across);
+  tg_block_say(w, "stage %s at %s as %s[d%u, d%u] pitch=%u%s", c->name, c->at, b, c->own, c->term, c->terms + unit,
+      depth);
+  tg_block_say(w, "split %s.0 %u as %s.q %s.v", b, vector, b, b);
+  if (vector > 1) tg_block_say(w, "upcast %s.v", b);
+  tg_block_say(w, "local %s.q", b);
+  if (threads < 1) threads = 1;
+  if (c->terms <= threads) {
+    tg_block_say(w, "local %s.1", b);
+    return;
+  }
+  tg_block_say(w, "split %s.1 %u as %s.o %s.i", b, threads, b, b);
+  if (threads > 1) tg_block_say(w, "local %s.i", b);
+  tg_block_say(w, "upcast %s.o", b);
+}
+
+/* Where lanes load their own elements, 16 bytes at a time along the terms: rows a unit longer than they are, so that
+ * those of a few lanes begin in different banks. */
+static inline void tg_block_padded_copy(const tg_device_block *c, tg_words *w) {
+  const char *depth = c->stages > 1 ? tg_format(w->env, " depth=%u", c->stages) : "", *b = c->copy;
+  uint32_t unit = TG_UNIT / c->bytes, vector = c->vector < unit ? c->vector : unit;
+  if (!c->along_terms) {
+    tg_block_padded_across(c, w);
+    return;
+  }
+  uint32_t along = c->terms / vector, threads = tg_block_power_of_two_below(c->threads / along);
+  tg_block_say(w, "stage %s at %s as %s[d%u, d%u] pitch=%u%s", c->name, c->at, b, c->own, c->term, c->terms + unit,
+      depth);
+  tg_block_say(w, "split %s.1 %u as %s.q %s.v", b, vector, b, b);
+  if (vector > 1) tg_block_say(w, "upcast %s.v", b);
+  tg_block_say(w, "local %s.q", b);
+  if (c->rows <= threads) {
+    tg_block_say(w, "local %s.0", b);
+    return;
+  }
+  tg_block_say(w, "split %s.0 %u as %s.o %s.i", b, threads, b, b);
+  tg_block_say(w, "local %s.i", b);
+  tg_block_say(w, "upcast %s.o", b);
+}
+
+/* Lines of whole units, swizzled, filled by all threads. */
+static inline void tg_device_block_words(const tg_device_block *c, tg_words *w) {
+  uint32_t unit = TG_UNIT / c->bytes, last, lines;
+  uint32_t all = c->along_terms ? c->terms : c->warp;
+  /* a warp's part is no whole unit, or units are no power of two, so that they cannot change places */
+  if (!c->loads_matrices || (!c->along_terms && c->warp < unit) || all % unit || (all / unit & (all / unit - 1))) {
+    tg_block_padded_copy(c, w);
+    return;
+  }
+  uint32_t width = c->along_terms ? c->terms : c->warp * c->bytes < TG_LINE ? c->warp : TG_LINE / c->bytes;
+  uint32_t units = width / unit;
+  uint32_t along = c->along_terms ? c->term : c->own, across = c->along_terms ? c->own : c->term;
+  tg_str layout = tg_str_new(w->env);
+  if (!c->along_terms && c->rows > width) tg_str_printf(&layout, "d%u/%u, ", along, width);
+  last = (!c->along_terms && c->rows > width) + 2u;
+  tg_str_printf(&layout, "d%u, d%u/%u", across, along, unit);
+  if (!c->along_terms && c->rows > width) tg_str_printf(&layout, "%%%u", units);
+  if (units > 1) {
+    /* lines of the copy in one of LOCAL memory */
+    uint32_t by = units >= TG_LINE / TG_UNIT ? 1 : TG_LINE / TG_UNIT / units;
+    tg_str_printf(&layout, " ^ d%u", across);
+    if (c->together) by = c->together;   /* eight rows of a matrix load lie so far apart, in pairs */
+    if (by > 1) tg_str_printf(&layout, "/%u", by);
+    tg_str_printf(&layout, "%%%u", units < TG_LINE / TG_UNIT ? units : TG_LINE / TG_UNIT);
+  }
+  tg_str_printf(&layout, ", d%u%%%u", along, unit);
+  const char *depth = c->stages > 1 ? tg_format(w->env, " depth=%u", c->stages) : "";
+  tg_block_say(w, "stage %s at %s as %s[%s]%s", c->name, c->at, c->copy, layout.data, depth);
+  uint32_t threads = c->threads / units;
+  if (c->vector == unit) tg_block_say(w, "upcast %s.%u", c->copy, last);
+  else {
+    tg_block_say(w, "split %s.%u %u as %s.q %s.v", c->copy, last, c->vector, c->copy, c->copy);
+    if (c->vector > 1) tg_block_say(w, "upcast %s.v", c->copy);
+    tg_block_say(w, "local %s.q", c->copy);
+    threads /= unit / c->vector;
+  }
+  if (units > 1) tg_block_say(w, "local %s.%u", c->copy, last - 1);
+  lines = c->along_terms ? c->rows : c->terms;
+  if (threads < 1) threads = 1;
+  if (lines <= threads) tg_block_say(w, "local %s.%u", c->copy, last - 2);
+  else {
+    tg_block_say(w, "split %s.%u %u as %s.o %s.i", c->copy, last - 2, threads, c->copy, c->copy);
+    if (threads > 1) tg_block_say(w, "local %s.i", c->copy);
+    if (lines <= threads * TG_MOST_COPIES) tg_block_say(w, "upcast %s.o", c->copy);
+  }
+  if (last == 3) tg_block_say(w, "upcast %s.0", c->copy);
+}
+#endif
