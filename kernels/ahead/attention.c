@@ -195,8 +195,9 @@ static void put_list(const attention *p, tg_str *o, const tensor *t, bool steps)
   tg_str_puts(o, *comma == '[' ? "[1]" : "]");
 }
 
-static bool has_dimension(const tensor *t) { return t->extent[0].n || t->extent[1].n || t->extent[2].n ||
-    t->extent[3].n; }
+static bool has_dimension(const tensor *t) {
+  return t->extent[0].n || t->extent[1].n || t->extent[2].n || t->extent[3].n;
+}
 
 static void declare(tg_builder *tg_b_, void *user) {
   const attention *p = user;

@@ -4,9 +4,28 @@
 #ifndef TG_CHOOSE_BLOCK_H
 #define TG_CHOOSE_BLOCK_H
 #include <stdarg.h>
-#include "choose/device_product.h"
+#include "base/base.h"
 
-enum { TG_MOST_COPIES = 16 };   /* of a thread that are written out: each has an address */
+/* UNIT: bytes of the widest copy; LINE: bytes of one wavefront of LOCAL memory; MOST_COPIES: of a thread that are
+ * written out, since each has an address */
+enum { TG_UNIT = 16, TG_LINE = 128, TG_MOST_COPIES = 16 };
+
+typedef struct {
+  const char **data;
+  uint32_t n, cap;
+  tg_env *env;
+} tg_words;
+
+/* The copy of a block of an operand to LOCAL memory, for matrix instructions, as words make it. */
+typedef struct tg_device_block {
+  const char *name, *copy, *at;          /* the operand, its copy, and the loop around that fills it */
+  uint32_t own, term;                    /* its dimensions: that of its own loop, and that of the terms */
+  bool along_terms, loads_matrices;      /* contiguous along the terms; the target has ldmatrix */
+  uint32_t bytes, vector;                /* of an element; elements that one copy moves */
+  uint32_t rows, warp, terms;            /* extents of the block; rows that one warp reads */
+  uint32_t together;                     /* eight rows of a matrix load lie so far apart; 0: side by side */
+  uint32_t threads, stages;              /* that fill it; blocks in a ring */
+} tg_device_block;
 
 static inline void TG_PRINTF(2, 3) tg_block_say(tg_words *w, const char *format, ...) {
   va_list ap;
@@ -17,8 +36,9 @@ static inline void TG_PRINTF(2, 3) tg_block_say(tg_words *w, const char *format,
   tg_push(w->env, w, t.data);
 }
 
-static inline uint32_t tg_block_power_of_two_below(uint32_t v) { return v ? 1u << (31 - (uint32_t)__builtin_clz(v))
-    : 1; }
+static inline uint32_t tg_block_power_of_two_below(uint32_t v) {
+  return v ? 1u << (31 - (uint32_t)__builtin_clz(v)) : 1;
+}
 
 /* As tg_block_padded_copy, of an operand that is contiguous along its own loop: loads of 16 bytes, whose elements are
  * stored to a row each. */

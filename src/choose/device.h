@@ -2,13 +2,8 @@
  * What the files share that choose schedules for targets with warps. */
 #ifndef TG_CHOOSE_DEVICE_H
 #define TG_CHOOSE_DEVICE_H
+#include "choose/block.h"
 #include "choose/nest.h"
-
-typedef struct {
-  const char **data;
-  uint32_t n, cap;
-  tg_env *env;
-} tg_words;
 
 /* Adds all the words to the list if they are legal together, else none. The program that the heuristic reads stays as
  * it was before them. */
@@ -28,16 +23,6 @@ bool tg_device_scan(tg_nest *n, const tg_uop *top);
 /* True if the perfect nest is a contraction that a matrix instruction computes, and was scheduled as one. chain: its
  * ENDs, outermost first. */
 bool tg_device_contraction(tg_nest *n, uint32_t depth, const tg_uop *const *chain);
-/* The copy of a block of an operand to LOCAL memory, for matrix instructions, as words make it. */
-typedef struct tg_device_block {
-  const char *name, *copy, *at;          /* the operand, its copy, and the loop around that fills it */
-  uint32_t own, term;                    /* its dimensions: that of its own loop, and that of the terms */
-  bool along_terms, loads_matrices;      /* contiguous along the terms; the target has ldmatrix */
-  uint32_t bytes, vector;                /* of an element; elements that one copy moves */
-  uint32_t rows, warp, terms;            /* extents of the block; rows that one warp reads */
-  uint32_t together;                     /* eight rows of a matrix load lie so far apart; 0: side by side */
-  uint32_t threads, stages;              /* that fill it; blocks in a ring */
-} tg_device_block;
 /* True if the perfect nest is a few rows times weights of four bits, in groups with a scale, which a matrix instruction
  * computes, and was scheduled so. */
 bool tg_device_weights(tg_nest *n, uint32_t depth, const tg_uop *const *chain);

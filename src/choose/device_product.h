@@ -6,9 +6,8 @@
 #include "choose/device.h"
 #include "target/matrix.h"
 
-/* UNIT: bytes of the widest copy; LINE: bytes of one wavefront of LOCAL memory; SIDE: threads along rows and along
- * columns of a group that multiplies and adds without a matrix instruction */
-enum { TG_UNIT = 16, TG_LINE = 128, TG_SIDE = 16 };
+/* SIDE: threads along rows and along columns of a group that multiplies and adds without a matrix instruction */
+enum { TG_SIDE = 16 };
 
 /* One operand: its load, the loop that it moves with, and how it lies in memory. */
 typedef struct tg_device_operand {
