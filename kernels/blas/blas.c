@@ -109,6 +109,11 @@ static const char *target_name(void) {
   return NULL;
 }
 
+static void create(void *user) {
+  engine *e = user;
+  e->create(&state.options, sizeof state.options, &e->context);
+}
+
 static void begin(void) {
   state.options.target = target_name();
   state.options.cache = cache_folder(state.folder, sizeof state.folder);
@@ -118,12 +123,7 @@ static void begin(void) {
   state.has_key = !pthread_key_create(&state.workspace, free);
   /* if this fails (out of memory), the compiler is never opened: a fork might inherit its locks in a locked state */
   state.opened = pthread_atfork(before_fork, after_fork, after_fork);
-  state.engine[LINKED].create(&state.options, sizeof state.options, &state.engine[LINKED].context);
-}
-
-static void create(void *user) {
-  engine *e = user;
-  e->create(&state.options, sizeof state.options, &e->context);
+  tg_run_on_own_stack(create, &state.engine[LINKED]);
 }
 
 /* Opens libtg_jit.so.0. The caller holds the lock. */
