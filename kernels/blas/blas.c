@@ -129,7 +129,7 @@ static void begin(void) {
 /* Opens libtg_jit.so.0. The caller holds the lock. */
 static void open_compiler(void) {
   Dl_info here;
-  char path[4096];
+  static char path[4096];   /* under the lock. On the stack it would be in the frame of every product */
   engine *e = &state.engine[OPENED];
   if (state.opened) return;
   state.opened = true;

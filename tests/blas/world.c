@@ -132,7 +132,7 @@ static void on_stacks_of(size_t bytes) {
   CHECK(!pthread_attr_setstacksize(&a, bytes) && !pthread_create(&t, &a, all_shapes, &wrong) && !pthread_join(t, NULL) && !wrong, "%zu bytes: %d wrong", bytes, wrong);
 }
 static void small_stack(void) { on_stacks_of(64 << 10); }
-static void smallest_stack(void) { on_stacks_of(24 << 10); }
+static void smallest_stack(void) { on_stacks_of(16 << 10); }
 
 /* ---- files that may not grow ---- */
 
@@ -421,7 +421,7 @@ static void a_trap_springs(void) {
 }
 
 static const struct { const char *what; void (*run)(void); } cases[] = {
-  {"opened and closed", open_and_close}, {"64 KiB of stack", small_stack}, {"24 KiB of stack", smallest_stack},
+  {"opened and closed", open_and_close}, {"64 KiB of stack", small_stack}, {"16 KiB of stack", smallest_stack},
   {"no file may grow", no_file_may_grow}, {"names", names}, {"integers of 64 bits", wide_integers},
   {"without a compiler", alone}, {"what is told", what_is_told}, {"flags", flags}, {"flags of before", flags_stay},
   {"traps", traps_are_for_what_is_true}, {"a trap", a_trap_springs},
