@@ -27,7 +27,8 @@ typedef struct tg_device_block {
   uint32_t threads, stages;              /* that fill it; blocks in a ring */
 } tg_device_block;
 
-static inline void TG_PRINTF(2, 3) tg_block_say(tg_words *w, const char *format, ...) {
+/* One word more. */
+static inline void TG_PRINTF(2, 3) tg_say(tg_words *w, const char *format, ...) {
   va_list ap;
   tg_str t = tg_str_new(w->env);
   va_start(ap, format);
@@ -47,19 +48,19 @@ static inline void tg_block_padded_across(const tg_device_block *c, tg_words *w)
   uint32_t unit = TG_UNIT / c->bytes, vector = c->vector < unit ? c->vector : unit;
   if (vector > c->rows) vector = c->rows;
   uint32_t across = c->rows / vector, threads = tg_block_power_of_two_below(c->threads / across);
-  tg_block_say(w, "stage %s at %s as %s[d%u, d%u] pitch=%u%s", c->name, c->at, b, c->own, c->term, c->terms + unit,
+  tg_say(w, "stage %s at %s as %s[d%u, d%u] pitch=%u%s", c->name, c->at, b, c->own, c->term, c->terms + unit,
       depth);
-  tg_block_say(w, "split %s.0 %u as %s.q %s.v", b, vector, b, b);
-  if (vector > 1) tg_block_say(w, "upcast %s.v", b);
-  tg_block_say(w, "local %s.q", b);
+  tg_say(w, "split %s.0 %u as %s.q %s.v", b, vector, b, b);
+  if (vector > 1) tg_say(w, "upcast %s.v", b);
+  tg_say(w, "local %s.q", b);
   if (threads < 1) threads = 1;
   if (c->terms <= threads) {
-    tg_block_say(w, "local %s.1", b);
+    tg_say(w, "local %s.1", b);
     return;
   }
-  tg_block_say(w, "split %s.1 %u as %s.o %s.i", b, threads, b, b);
-  if (threads > 1) tg_block_say(w, "local %s.i", b);
-  tg_block_say(w, "upcast %s.o", b);
+  tg_say(w, "split %s.1 %u as %s.o %s.i", b, threads, b, b);
+  if (threads > 1) tg_say(w, "local %s.i", b);
+  tg_say(w, "upcast %s.o", b);
 }
 
 /* Where lanes load their own elements, 16 bytes at a time along the terms: rows a unit longer than they are, so that
@@ -72,18 +73,18 @@ static inline void tg_block_padded_copy(const tg_device_block *c, tg_words *w) {
     return;
   }
   uint32_t along = c->terms / vector, threads = tg_block_power_of_two_below(c->threads / along);
-  tg_block_say(w, "stage %s at %s as %s[d%u, d%u] pitch=%u%s", c->name, c->at, b, c->own, c->term, c->terms + unit,
+  tg_say(w, "stage %s at %s as %s[d%u, d%u] pitch=%u%s", c->name, c->at, b, c->own, c->term, c->terms + unit,
       depth);
-  tg_block_say(w, "split %s.1 %u as %s.q %s.v", b, vector, b, b);
-  if (vector > 1) tg_block_say(w, "upcast %s.v", b);
-  tg_block_say(w, "local %s.q", b);
+  tg_say(w, "split %s.1 %u as %s.q %s.v", b, vector, b, b);
+  if (vector > 1) tg_say(w, "upcast %s.v", b);
+  tg_say(w, "local %s.q", b);
   if (c->rows <= threads) {
-    tg_block_say(w, "local %s.0", b);
+    tg_say(w, "local %s.0", b);
     return;
   }
-  tg_block_say(w, "split %s.0 %u as %s.o %s.i", b, threads, b, b);
-  tg_block_say(w, "local %s.i", b);
-  tg_block_say(w, "upcast %s.o", b);
+  tg_say(w, "split %s.0 %u as %s.o %s.i", b, threads, b, b);
+  tg_say(w, "local %s.i", b);
+  tg_say(w, "upcast %s.o", b);
 }
 
 /* Lines of whole units, swizzled, filled by all threads. */
@@ -113,24 +114,24 @@ static inline void tg_device_block_words(const tg_device_block *c, tg_words *w) 
   }
   tg_str_printf(&layout, ", d%u%%%u", along, unit);
   const char *depth = c->stages > 1 ? tg_format(w->env, " depth=%u", c->stages) : "";
-  tg_block_say(w, "stage %s at %s as %s[%s]%s", c->name, c->at, c->copy, layout.data, depth);
+  tg_say(w, "stage %s at %s as %s[%s]%s", c->name, c->at, c->copy, layout.data, depth);
   uint32_t threads = c->threads / units;
-  if (c->vector == unit) tg_block_say(w, "upcast %s.%u", c->copy, last);
+  if (c->vector == unit) tg_say(w, "upcast %s.%u", c->copy, last);
   else {
-    tg_block_say(w, "split %s.%u %u as %s.q %s.v", c->copy, last, c->vector, c->copy, c->copy);
-    if (c->vector > 1) tg_block_say(w, "upcast %s.v", c->copy);
-    tg_block_say(w, "local %s.q", c->copy);
+    tg_say(w, "split %s.%u %u as %s.q %s.v", c->copy, last, c->vector, c->copy, c->copy);
+    if (c->vector > 1) tg_say(w, "upcast %s.v", c->copy);
+    tg_say(w, "local %s.q", c->copy);
     threads /= unit / c->vector;
   }
-  if (units > 1) tg_block_say(w, "local %s.%u", c->copy, last - 1);
+  if (units > 1) tg_say(w, "local %s.%u", c->copy, last - 1);
   lines = c->along_terms ? c->rows : c->terms;
   if (threads < 1) threads = 1;
-  if (lines <= threads) tg_block_say(w, "local %s.%u", c->copy, last - 2);
+  if (lines <= threads) tg_say(w, "local %s.%u", c->copy, last - 2);
   else {
-    tg_block_say(w, "split %s.%u %u as %s.o %s.i", c->copy, last - 2, threads, c->copy, c->copy);
-    if (threads > 1) tg_block_say(w, "local %s.i", c->copy);
-    if (lines <= threads * TG_MOST_COPIES) tg_block_say(w, "upcast %s.o", c->copy);
+    tg_say(w, "split %s.%u %u as %s.o %s.i", c->copy, last - 2, threads, c->copy, c->copy);
+    if (threads > 1) tg_say(w, "local %s.i", c->copy);
+    if (lines <= threads * TG_MOST_COPIES) tg_say(w, "upcast %s.o", c->copy);
   }
-  if (last == 3) tg_block_say(w, "upcast %s.0", c->copy);
+  if (last == 3) tg_say(w, "upcast %s.0", c->copy);
 }
 #endif

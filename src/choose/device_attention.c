@@ -165,15 +165,6 @@ static bool find_instruction(attention *t) {
 
 /* ---- words ---- */
 
-static void TG_PRINTF(2, 3) say(tg_words *w, const char *format, ...) {
-  va_list ap;
-  tg_str s = tg_str_new(w->env);
-  va_start(ap, format);
-  tg_str_vprintf(&s, format, ap);
-  va_end(ap);
-  tg_push(w->env, w, s.data);
-}
-
 static bool say_copy(const attention *t, tg_words *w, const product *p, uint32_t stages) {
   tg_device_tile c = {.load = p->b,
                       .loop = p->columns,
@@ -193,15 +184,15 @@ static bool write_words(const attention *t, tg_words *w, uint32_t stages, bool u
   const char *i = tg_axis_name(s, t->score.rows), *ib = tg_nest_base(t->n, i), *d = tg_axis_name(s, t->score.sum),
              *db = tg_nest_base(t->n, d);
   if (!say_copy(t, w, &t->score, stages) || !say_copy(t, w, &t->result, stages)) return false;
-  say(w, "split %s %u as %s.w %s.u", i, t->warp_rows, ib, ib);
-  if (t->warps > 1) say(w, "local %s.w", ib);
+  tg_say(w, "split %s %u as %s.w %s.u", i, t->warp_rows, ib, ib);
+  if (t->warps > 1) tg_say(w, "local %s.w", ib);
   if (extent_of(t->score.sum) > t->row->k && unrolled) {
-    say(w, "split %s %u as %s.s %s.m", d, t->row->k, db, db);
-    say(w, "unroll %s.s", db);
+    tg_say(w, "split %s %u as %s.s %s.m", d, t->row->k, db, db);
+    tg_say(w, "unroll %s.s", db);
     d = tg_format(w->env, "%s.m", db);
   }
-  say(w, "contract %s i=%s.u j=%s k=%s", t->row->name, ib, tg_axis_name(s, t->score.columns), d);
-  say(w, "contract %s i=%s.u j=%s k=%s", t->row->name, ib, tg_axis_name(s, t->result.columns),
+  tg_say(w, "contract %s i=%s.u j=%s k=%s", t->row->name, ib, tg_axis_name(s, t->score.columns), d);
+  tg_say(w, "contract %s i=%s.u j=%s k=%s", t->row->name, ib, tg_axis_name(s, t->result.columns),
       tg_axis_name(s, t->result.sum));
   return true;
 }

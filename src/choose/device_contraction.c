@@ -20,15 +20,6 @@ enum {
 
 /* ---- words ---- */
 
-static void TG_PRINTF(2, 3) say(tg_words *w, const char *format, ...) {
-  va_list ap;
-  tg_str t = tg_str_new(w->env);
-  va_start(ap, format);
-  tg_str_vprintf(&t, format, ap);
-  va_end(ap);
-  tg_push(w->env, w, t.data);
-}
-
 /* rows: of the operand, in a workgroup's tile; warp: in that of a warp. */
 static void copy(const tg_device_product *c, tg_words *w, const tg_device_operand *o, uint32_t rows, uint32_t warp,
                  const char *at) {
@@ -68,7 +59,7 @@ static void say_tiles(const tg_device_product *c, tg_words *w, const product_nam
   for (uint32_t turn = 0; turn < 2; turn++)
     for (int x = 0; x < 3; x++)
       if ((p->range[x] == last) == turn)
-        say(w, "split %s %u as %s.b %s.t", p->name[x], size[x], p->base[x], p->base[x]);
+        tg_say(w, "split %s %u as %s.b %s.t", p->name[x], size[x], p->base[x], p->base[x]);
 }
 
 /* Blocks of terms around the tile, whose sums wait in registers. */
@@ -79,16 +70,16 @@ static void say_order(const tg_device_product *c, tg_words *w, uint32_t depth, c
     if (chain[d]->src[0] != c->a.loop && chain[d]->src[0] != c->b.loop)
       tg_str_printf(&order, " %s", tg_device_name(c->n, chain[d]->src[0]));
   const char *output = own_name(c, tg_buffer_info(c->n->j, c->store->src[0])->name);
-  say(w, "order%s %s.b %s.b %s.b %s.t %s.t in %s.sum", order.n ? order.data : "", ib, jb, kb, ib, jb, output);
+  tg_say(w, "order%s %s.b %s.b %s.b %s.t %s.t in %s.sum", order.n ? order.data : "", ib, jb, kb, ib, jb, output);
 }
 
 static void say_grid(const tg_device_product *c, tg_words *w, uint32_t depth, const tg_uop *const *chain,
                      const char *ib, const char *jb) {
-  say(w, "global %s.b", ib);
-  say(w, "global %s.b", jb);
+  tg_say(w, "global %s.b", ib);
+  tg_say(w, "global %s.b", jb);
   for (uint32_t d = depth; d-- > 0;)
     if (chain[d]->src[0] != c->a.loop && chain[d]->src[0] != c->b.loop)
-      say(w, "global %s", tg_device_name(c->n, chain[d]->src[0]));
+      tg_say(w, "global %s", tg_device_name(c->n, chain[d]->src[0]));
 }
 
 /* Where four lanes' neighbours along a row of the output fill no sector, those of several instructions are interleaved,
@@ -109,21 +100,21 @@ static void write_words(const tg_device_product *c, tg_words *w, uint32_t depth,
   say_order(c, w, depth, chain, ib, jb, kb);
   copy(c, w, &c->a, rows, c->warp_rows, tg_format(w->env, "%s.b", kb));
   copy(c, w, &c->b, columns, c->warp_columns, tg_format(w->env, "%s.b", kb));
-  say(w, "split %s.t %u as %s.w %s.u", ib, c->warp_rows, ib, ib);
+  tg_say(w, "split %s.t %u as %s.w %s.u", ib, c->warp_rows, ib, ib);
   const bool several = c->together && c->warp_columns > 4 * c->together;
-  say(w, "split %s.t %u as %s.w %s.%s", jb, c->warp_columns, jb, jb, several ? "x" : "u");
+  tg_say(w, "split %s.t %u as %s.w %s.%s", jb, c->warp_columns, jb, jb, several ? "x" : "u");
   if (several) {
-    say(w, "split %s.x %u as %s.p %s.u", jb, 4 * c->together, jb, jb);
-    say(w, "order %s.w %s.w %s.p %s.u %s.u", ib, jb, jb, ib, jb);
-    say(w, "upcast %s.p", jb);
-  } else say(w, "order %s.w %s.w %s.u %s.u", ib, jb, ib, jb);
-  if (c->warps_down > 1) say(w, "local %s.w", ib);
-  if (c->warps_across > 1) say(w, "local %s.w", jb);
+    tg_say(w, "split %s.x %u as %s.p %s.u", jb, 4 * c->together, jb, jb);
+    tg_say(w, "order %s.w %s.w %s.p %s.u %s.u", ib, jb, jb, ib, jb);
+    tg_say(w, "upcast %s.p", jb);
+  } else tg_say(w, "order %s.w %s.w %s.u %s.u", ib, jb, ib, jb);
+  if (c->warps_down > 1) tg_say(w, "local %s.w", ib);
+  if (c->warps_across > 1) tg_say(w, "local %s.w", jb);
   if (c->terms > c->row->k) {
-    say(w, "split %s.t %u as %s.s %s.m", kb, c->row->k, kb, kb);
-    say(w, "unroll %s.s", kb);
+    tg_say(w, "split %s.t %u as %s.s %s.m", kb, c->row->k, kb, kb);
+    tg_say(w, "unroll %s.s", kb);
   }
-  say(w, "contract %s i=%s.u j=%s.u k=%s.%s%s", c->row->name, ib, jb, kb, c->terms > c->row->k ? "m" : "t",
+  tg_say(w, "contract %s i=%s.u j=%s.u k=%s.%s%s", c->row->name, ib, jb, kb, c->terms > c->row->k ? "m" : "t",
       c->together ? " interleaved" : "");
   say_grid(c, w, depth, chain, ib, jb);
 }
@@ -138,44 +129,44 @@ static void copy_of_terms(const tg_device_product *c, tg_words *w, const tg_devi
   uint32_t vector = o->along_terms ? 1 : o->vector < 4 ? o->vector : 4;
   uint32_t first = o->along_terms ? c->terms : own / vector;
   const char *depth = c->stages > 1 ? tg_format(w->env, " depth=%u", c->stages) : "", *b = o->copy;
-  say(w, "stage %s at %s as %s[d%u, d%u] pitch=%u%s", o->name, at, b, o->term, o->own, own + 4, depth);
+  tg_say(w, "stage %s at %s as %s[d%u, d%u] pitch=%u%s", o->name, at, b, o->term, o->own, own + 4, depth);
   if (first > TG_SIDE * TG_SIDE) first = TG_SIDE * TG_SIDE;
   uint32_t second = TG_SIDE * TG_SIDE / first;
   if (o->along_terms) {   /* threads along the terms, which are neighbours in memory, and then along rows */
-    say(w, "local %s.0", b);
-    say(w, "split %s.1 %u as %s.o %s.i", b, second, b, b);
-    say(w, "order %s.o %s.i %s.0", b, b, b);
-    if (second > 1) say(w, "local %s.i", b);
-    say(w, "upcast %s.o", b);
+    tg_say(w, "local %s.0", b);
+    tg_say(w, "split %s.1 %u as %s.o %s.i", b, second, b, b);
+    tg_say(w, "order %s.o %s.i %s.0", b, b, b);
+    if (second > 1) tg_say(w, "local %s.i", b);
+    tg_say(w, "upcast %s.o", b);
     return;
   }
   const char *along = tg_format(w->env, "%s.1", b);
   if (vector > 1) {
-    say(w, "split %s %u as %s.p %s.v", along, vector, b, b);
-    say(w, "upcast %s.v", b);
+    tg_say(w, "split %s %u as %s.p %s.v", along, vector, b, b);
+    tg_say(w, "upcast %s.v", b);
     along = tg_format(w->env, "%s.p", b);
   }
-  say(w, "local %s", along);
+  tg_say(w, "local %s", along);
   if (second >= c->terms) {
-    say(w, "local %s.0", b);
+    tg_say(w, "local %s.0", b);
     return;
   }
-  say(w, "split %s.0 %u as %s.o %s.i", b, second, b, b);
-  if (second > 1) say(w, "local %s.i", b);
-  say(w, "upcast %s.o", b);
+  tg_say(w, "split %s.0 %u as %s.o %s.i", b, second, b, b);
+  if (second > 1) tg_say(w, "local %s.i", b);
+  tg_say(w, "upcast %s.o", b);
 }
 
 /* Element o * 64 + thread * 4 + v of the tile: four neighbours of each 64. */
 static void thread_elements(tg_words *w, const char *b, uint32_t elements) {
   const char *name = tg_format(w->env, "%s.t", b);
   if (elements > 4) {
-    say(w, "split %s %u as %s.o %s.u", name, TG_SIDE * 4, b, b);
+    tg_say(w, "split %s %u as %s.o %s.u", name, TG_SIDE * 4, b, b);
     name = tg_format(w->env, "%s.u", b);
-    say(w, "upcast %s.o", b);
+    tg_say(w, "upcast %s.o", b);
   }
-  say(w, "split %s 4 as %s.w %s.v", name, b, b);
-  say(w, "upcast %s.v", b);
-  say(w, "local %s.w", b);
+  tg_say(w, "split %s 4 as %s.w %s.v", name, b, b);
+  tg_say(w, "upcast %s.v", b);
+  tg_say(w, "local %s.w", b);
 }
 
 static bool by_threads(tg_device_product *c, uint32_t depth, const tg_uop *const *chain) {
@@ -190,8 +181,8 @@ static bool by_threads(tg_device_product *c, uint32_t depth, const tg_uop *const
   copy_of_terms(c, &w, &c->b, size, tg_format(w.env, "%s.b", kb));
   thread_elements(&w, ib, c->warp_rows);
   thread_elements(&w, jb, c->warp_columns);
-  say(&w, "split %s.t %u as %s.s %s.m", kb, UNROLLED, kb, kb);
-  say(&w, "unroll %s.m", kb);
+  tg_say(&w, "split %s.t %u as %s.s %s.m", kb, UNROLLED, kb, kb);
+  tg_say(&w, "unroll %s.m", kb);
   say_grid(c, &w, depth, chain, ib, jb);
   return tg_device_try(n, &w);
 }

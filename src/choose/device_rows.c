@@ -390,52 +390,43 @@ static void choose_threads(row_nest *r) {
   if (r->inners) r->copies = 1;
 }
 
-static void TG_PRINTF(2, 3) say(tg_words *w, const char *format, ...) {
-  va_list ap;
-  tg_str t = tg_str_new(w->env);
-  va_start(ap, format);
-  tg_str_vprintf(&t, format, ap);
-  va_end(ap);
-  tg_push(w->env, w, t.data);
-}
-
 static void spread(const row_nest *r, tg_words *w, const tg_uop *range, bool reduction) {
   tg_nest *n = r->n;
   const char *name = tg_device_name(n, range), *b = tg_nest_base(n, name);
   uint32_t lanes = n->l->target->lanes, at_once = r->warps * lanes * r->vector;
-  if (r->lead) say(w, "align %s %u at %s", name, r->block, tg_text(n->j, r->lead));
+  if (r->lead) tg_say(w, "align %s %u at %s", name, r->block, tg_text(n->j, r->lead));
   const char *terms = r->many * r->side > 1 ? "unroll" : "upcast";   /* a sum for each result, or one for each term */
   if (!r->kept && r->extent > (int64_t)r->copies * at_once) {
-    say(w, "split %s %u as %s.o %s.b", name, r->copies * at_once, b, b);
+    tg_say(w, "split %s %u as %s.o %s.b", name, r->copies * at_once, b, b);
     name = tg_format(w->env, "%s.b", b);
   }
   if (r->copies > 1) {
-    say(w, "split %s %u as %s.c %s.t", name, at_once, b, b);
-    say(w, "upcast %s.c", b);
+    tg_say(w, "split %s %u as %s.c %s.t", name, at_once, b, b);
+    tg_say(w, "upcast %s.c", b);
     name = tg_format(w->env, "%s.t", b);
   }
   if (r->vector > 1) {
-    say(w, "split %s %u as %s.p %s.v", name, r->vector, b, b);
-    say(w, "%s %s.v", terms, b);
+    tg_say(w, "split %s %u as %s.p %s.v", name, r->vector, b, b);
+    tg_say(w, "%s %s.v", terms, b);
     name = tg_format(w->env, "%s.p", b);
   }
   if (r->warps > 1) {
-    say(w, "split %s %u as %s.w %s.l", name, lanes, b, b);
-    say(w, "%s %s.w", reduction ? "group" : "local", b);
+    tg_say(w, "split %s %u as %s.w %s.l", name, lanes, b, b);
+    tg_say(w, "%s %s.w", reduction ? "group" : "local", b);
     name = tg_format(w->env, "%s.l", b);
   }
-  say(w, "lane %s", name);
+  tg_say(w, "lane %s", name);
 }
 
 static void spread_shared(const row_nest *r, tg_words *w, const tg_uop *range) {
   tg_nest *n = r->n;
   const char *name = tg_device_name(n, range), *b = tg_nest_base(n, name);
   if (extent_of(range) > n->l->target->lanes) {
-    say(w, "split %s %u as %s.c %s.l", name, n->l->target->lanes, b, b);
-    say(w, "upcast %s.c", b);
+    tg_say(w, "split %s %u as %s.c %s.l", name, n->l->target->lanes, b, b);
+    tg_say(w, "upcast %s.c", b);
     name = tg_format(w->env, "%s.l", b);
   }
-  say(w, "lane %s", name);
+  tg_say(w, "lane %s", name);
 }
 
 static void say_words(const row_nest *r, tg_words *w, uint32_t depth, const tg_uop *const *chain) {
@@ -444,11 +435,11 @@ static void say_words(const row_nest *r, tg_words *w, uint32_t depth, const tg_u
     const char *name = tg_device_name(n, r->inner[i]), *b = tg_nest_base(n, name);
     bool chains = r->floats[i] && r->many * r->side < CHAINS && extent_of(r->inner[i]) > CHAINS;
     if (chains && extent_of(r->inner[i]) % CHAINS == 0) {
-      say(w, "split %s %u as %s.o %s.c", name, CHAINS, b, b);
-      say(w, "upcast %s.c", b);
+      tg_say(w, "split %s %u as %s.o %s.c", name, CHAINS, b, b);
+      tg_say(w, "upcast %s.c", b);
       name = tg_format(w->env, "%s.o", b);
     }
-    say(w, "unroll %s", name);
+    tg_say(w, "unroll %s", name);
   }
   for (uint32_t i = 0; i < r->reductions; i++) spread(r, w, r->range[i], true);
   for (uint32_t i = 0; i < r->shareds; i++) spread_shared(r, w, r->shared[i]);
@@ -459,20 +450,20 @@ static void say_words(const row_nest *r, tg_words *w, uint32_t depth, const tg_u
     const char *name = tg_device_name(n, chain[d]->src[0]), *b = tg_nest_base(n, name);
     if (tg_range_kind(chain[d]->src[0]) != TG_LOOP) continue;
     if (chain[d]->src[0] == r->together) {
-      say(w, "upcast %s", name);
+      tg_say(w, "upcast %s", name);
       continue;
     }
     if (r->side > 1 && chain[d]->src[0] == r->rows) {
-      say(w, "split %s %u as %s.r %s.s", name, r->side, b, b);
-      say(w, "upcast %s.s", b);
+      tg_say(w, "split %s %u as %s.r %s.s", name, r->side, b, b);
+      tg_say(w, "upcast %s.s", b);
       name = tg_format(w->env, "%s.r", b);
     }
     if (several && chain[d]->src[0] == r->rows) {
-      say(w, "split %s %u as %s.b %s.w", name, ROWS_A_GROUP, b, b);
-      say(w, "local %s.w", b);
+      tg_say(w, "split %s %u as %s.b %s.w", name, ROWS_A_GROUP, b, b);
+      tg_say(w, "local %s.w", b);
       name = tg_format(w->env, "%s.b", b);
     }
-    say(w, "global %s", name);
+    tg_say(w, "global %s", name);
   }
 }
 

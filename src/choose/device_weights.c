@@ -206,22 +206,13 @@ static bool choose(weights *c) {
 
 /* ---- words ---- */
 
-static void TG_PRINTF(2, 3) say(tg_words *w, const char *format, ...) {
-  va_list ap;
-  tg_str t = tg_str_new(w->env);
-  va_start(ap, format);
-  tg_str_vprintf(&t, format, ap);
-  va_end(ap);
-  tg_push(w->env, w, t.data);
-}
-
 /* The rows of the copy by at most so many threads. */
 static void by_threads(tg_words *w, const char *copy, int64_t rows, int64_t threads) {
   if (rows > threads) {
-    say(w, "split %s.0 %lld as %s.o %s.i", copy, (long long)threads, copy, copy);
-    if (threads > 1) say(w, "local %s.i", copy);
-    say(w, "upcast %s.o", copy);
-  } else say(w, "local %s.0", copy);
+    tg_say(w, "split %s.0 %lld as %s.o %s.i", copy, (long long)threads, copy, copy);
+    if (threads > 1) tg_say(w, "local %s.i", copy);
+    tg_say(w, "upcast %s.o", copy);
+  } else tg_say(w, "local %s.0", copy);
 }
 
 /* The dimension of the rows, the other than that of the terms, which is the last. */
@@ -238,14 +229,14 @@ static void copy(const weights *c, tg_words *w, const char *at, const tg_uop *lo
   int64_t unit = UNIT / tg_type_bytes(load->type), threads = (int64_t)c->warps * c->n->l->target->lanes;
   const char *name = tg_buffer_info(c->n->j, load->src[0])->name, *b = tg_format(w->env, "%s.tile", name);
   uint32_t last = tg_access_rank(load) - 1;
-  say(w, "stage %s at %s as %s[d%u, d%u] pitch=%lld depth=%u", name, at, b, rows_of(c, load, range), last,
+  tg_say(w, "stage %s at %s as %s[d%u, d%u] pitch=%lld depth=%u", name, at, b, rows_of(c, load, range), last,
       (long long)(elements + padding / tg_type_bytes(load->type)), c->stages);
   if (elements > unit) {
-    say(w, "split %s.1 %lld as %s.q %s.v", b, (long long)unit, b, b);
-    say(w, "upcast %s.v", b);
-    say(w, "local %s.q", b);
+    tg_say(w, "split %s.1 %lld as %s.q %s.v", b, (long long)unit, b, b);
+    tg_say(w, "upcast %s.v", b);
+    tg_say(w, "local %s.q", b);
     threads /= elements / unit;
-  } else say(w, "upcast %s.1", b);
+  } else tg_say(w, "upcast %s.1", b);
   by_threads(w, b, rows, threads);
 }
 
@@ -262,42 +253,42 @@ static void write_words(const weights *c, tg_words *w) {
              *kb = tg_nest_base(n, tg_device_name(n, c->k)),
              *gb = c->g ? tg_nest_base(n, tg_device_name(n, c->g)) : NULL;
   const char *at = c->g ? tg_device_name(n, c->g) : tg_format(w->env, "%s.b", kb), *terms = tg_device_name(n, c->k);
-  say(w, "split %s %u as %s.b %s.t", tg_device_name(n, c->m), c->rows, mb, mb);
-  say(w, "split %s %u as %s.b %s.t", tg_device_name(n, c->n_), 16 * c->warps * c->tiles, nb, nb);
-  if (!c->g) say(w, "split %s %lld as %s.b %s.k", terms, (long long)c->group, kb, kb);
-  say(w, "order %s.b %s.b %s %s.t %s.t in %s.sum", nb, mb, at, mb, nb, tg_buffer_info(n->j, c->store->src[0])->name);
+  tg_say(w, "split %s %u as %s.b %s.t", tg_device_name(n, c->m), c->rows, mb, mb);
+  tg_say(w, "split %s %u as %s.b %s.t", tg_device_name(n, c->n_), 16 * c->warps * c->tiles, nb, nb);
+  if (!c->g) tg_say(w, "split %s %lld as %s.b %s.k", terms, (long long)c->group, kb, kb);
+  tg_say(w, "order %s.b %s.b %s %s.t %s.t in %s.sum", nb, mb, at, mb, nb, tg_buffer_info(n->j, c->store->src[0])->name);
   if (!c->g) terms = tg_format(w->env, "%s.k", kb);
   if (c->block > 1) {
-    say(w, "split %s %lld as %s.b %s.s", at, (long long)c->block, gb, gb);
+    tg_say(w, "split %s %lld as %s.b %s.s", at, (long long)c->block, gb, gb);
     at = tg_format(w->env, "%s.b", gb);
   }
   copies(c, w, at);
   if (c->group > PIECE) {
-    say(w, "split %s %d as %s.c %s.p", terms, PIECE, kb, kb);
-    say(w, "unroll %s.c", kb);
+    tg_say(w, "split %s %d as %s.c %s.p", terms, PIECE, kb, kb);
+    tg_say(w, "unroll %s.c", kb);
     terms = tg_format(w->env, "%s.p", kb);
   }
-  say(w, "split %s 8 as %s.w %s.e", terms, kb, kb);
-  say(w, "split %s.e 4 as %s.r %s.q", kb, kb, kb);
-  say(w, "split %s.q 2 as %s.t %s.f", kb, kb, kb);
-  say(w, "order %s.t %s.f %s.w %s.r", kb, kb, kb, kb);
-  say(w, "fuse %s.f %s.w as %s.fw", kb, kb, kb);
-  say(w, "fuse %s.fw %s.r as %s.fwr", kb, kb, kb);
-  say(w, "unroll %s.t", kb);
+  tg_say(w, "split %s 8 as %s.w %s.e", terms, kb, kb);
+  tg_say(w, "split %s.e 4 as %s.r %s.q", kb, kb, kb);
+  tg_say(w, "split %s.q 2 as %s.t %s.f", kb, kb, kb);
+  tg_say(w, "order %s.t %s.f %s.w %s.r", kb, kb, kb, kb);
+  tg_say(w, "fuse %s.f %s.w as %s.fw", kb, kb, kb);
+  tg_say(w, "fuse %s.fw %s.r as %s.fwr", kb, kb, kb);
+  tg_say(w, "unroll %s.t", kb);
   if (c->tiles > 1) {
-    say(w, "split %s.t %u as %s.w %s.h", nb, 16 * c->tiles, nb, nb);
-    say(w, "split %s.h 16 as %s.r %s.u", nb, nb, nb);
-    say(w, "order %s.w %s.r %s.t %s.u", nb, nb, mb, nb);
+    tg_say(w, "split %s.t %u as %s.w %s.h", nb, 16 * c->tiles, nb, nb);
+    tg_say(w, "split %s.h 16 as %s.r %s.u", nb, nb, nb);
+    tg_say(w, "order %s.w %s.r %s.t %s.u", nb, nb, mb, nb);
   } else {
-    say(w, "split %s.t 16 as %s.w %s.u", nb, nb, nb);
-    say(w, "order %s.w %s.t %s.u", nb, mb, nb);
+    tg_say(w, "split %s.t 16 as %s.w %s.u", nb, nb, nb);
+    tg_say(w, "order %s.w %s.t %s.u", nb, mb, nb);
   }
-  say(w, "contract %s i=%s.u j=%s.t k=%s.fwr", c->row->name, nb, mb, kb);
-  if (c->tiles > 1) say(w, "upcast %s.r", nb);
-  say(w, "local %s.w", nb);
-  if (c->block > 1) say(w, "unroll %s.s", gb);
-  say(w, "global %s.b", nb);
-  say(w, "global %s.b", mb);
+  tg_say(w, "contract %s i=%s.u j=%s.t k=%s.fwr", c->row->name, nb, mb, kb);
+  if (c->tiles > 1) tg_say(w, "upcast %s.r", nb);
+  tg_say(w, "local %s.w", nb);
+  if (c->block > 1) tg_say(w, "unroll %s.s", gb);
+  tg_say(w, "global %s.b", nb);
+  tg_say(w, "global %s.b", mb);
 }
 
 bool tg_device_weights(tg_nest *n, uint32_t depth, const tg_uop *const *chain) {
