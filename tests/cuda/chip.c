@@ -9,7 +9,7 @@
 #include "cuda.h"
 #include "measure/chip.h"
 
-static char folder[] = "/tmp/tg-chip-XXXXXX", library[4096], logged[512];
+static char folder[TEST_PATH] = "tg-chip-XXXXXX", library[4096], logged[512];
 
 static void hear(void *user, const char *message) {
   (void)user;
@@ -145,7 +145,7 @@ static void test_damage(void) {
 int main(int argc, char **argv) {
   (void)argc;
   standin_path(library, sizeof library, argv[0]);
-  CHECK(mkdtemp(folder), "a folder");
+  CHECK(test_folder(folder), "a folder");
   test_probes();
   test_files();
   test_damage();
