@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "../folder.h"
 #include "cuda.h"
 #include "measure/chip.h"
 
