@@ -15,6 +15,9 @@ enum { BATCH = 6, FRONT = 48, POOL = 4096, CHECKS_LIMIT = 60, TOO_SLOW = 3, FIRS
  * takes as long as several good ones */
 static const double worth = 5e-3, lasting = 0.1;
 
+/* Candidates run on a device in one process after another; compiling for it needs no device. */
+static uint32_t side_by_side(const tg_search *s) { return s->o->device ? 1 : UINT32_MAX; }
+
 static uint64_t draw(tg_search *s) {
   s->random = s->random * 6364136223846793005u + 1442695040888963407u;
   return s->random ^ s->random >> 29;
@@ -218,7 +221,7 @@ static void build(tg_search *s, tg_point *const *batch, uint32_t n) {
                          .limit = s->build_limit,
                          .work = s->known_limits,
                          .give_up = TOO_SLOW * s->build_seconds};
-  tg_search_ask(s, tasks, batch, n, UINT32_MAX, NULL);
+  tg_search_ask(s, tasks, batch, n, side_by_side(s), NULL);
   for (uint32_t i = 0; i < n; i++) {
     batch[i]->built = tasks[i].outcome == TG_TRIAL_OK;
     batch[i]->seconds = tasks[i].seconds;
@@ -386,13 +389,17 @@ static void open_problem(tg_search *s) {
  * above the slowest time possible for the problem. Later limits derive from its measured time. */
 static void build_default(tg_search *s, tg_point *p) {
   enum { RUNS = 8 };   /* at most this many runs in one check, over all kinds of data */
+  const double part = 1.0 / 8;   /* of the budget, for one candidate */
   double t = tg_now(), most = s->build_limit + RUNS * s->slowest;
   s->build_limit = fmax(1, fmin(most, left_for_default(s)));
   build(s, &p, 1);
   if (!p->built) fail_default(s, p);
   s->time_limit = fmax(1, fmin(most, left_for_default(s)));
   /* another process may have built it, and then nothing is known of what it takes here */
-  if (!s->spool || p->here) s->build_limit = patience(s) + 4 * (tg_now() - t);
+  double took = tg_now() - t;
+  if (!s->spool || p->here) s->build_limit = patience(s) + 4 * took;
+  /* on a device nothing is timed meanwhile */
+  if (s->o->device && s->o->seconds > 0) s->build_limit = fmin(s->build_limit, fmax(2 * took, part * s->o->seconds));
   if (p->seconds > worth) s->build_seconds = p->seconds;
 }
 
@@ -460,10 +467,12 @@ static void rounds(tg_search *s) {
     if (!s->pool.n && ++s->draws > 20) break;
     if (s->pool.n) s->draws = 0;
     uint32_t n = take_batch(s, batch);
-    build(s, batch, n);
+    bool in_turn = s->o->device && !s->spool;   /* each is timed when it is built, as others are not built beside it */
+    if (!in_turn) build(s, batch, n);
     if (s->spool) time_together(s, batch, n);
     tg_point *against = s->incumbent;
     for (uint32_t i = 0; i < n && !over(s); i++) {
+      if (in_turn) build(s, &batch[i], 1);
       if (!s->spool) against = s->incumbent;
       if (batch[i]->built) time_point(s, batch[i], against);
     }

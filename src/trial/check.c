@@ -401,6 +401,7 @@ static void check_launch(tg_trial_state *s, tg_env *env, tg_kernel *k, tg_task *
 }
 
 void tg_trial_check(tg_trial_state *s, tg_env *env, tg_kernel *k, tg_task *t) {
+  s->warm = NULL;
   /* launch 0, the timed one, is the largest and goes last; but if there is a limit for its first run (give_up), it goes
    * first, so that a slow candidate is dropped early */
   for (uint32_t i = 0; i < s->launches && t->outcome == TG_TRIAL_OK; i++) {

@@ -93,6 +93,7 @@ typedef struct tg_trial_state {
   uint64_t *table;             /* scratch for making inputs: table of values to draw from */
   tg_guarded retyped[TRIAL_BUFFERS];   /* by operand: memory for the reference in f64 or f32 */
   double run_seconds;          /* of the last run between guard pages, or regions */
+  const tg_kernel *warm;       /* the kernel that is checked, once it has run on the device */
   /* where candidates run, as of tg_device_named; NULL: on the host's CPU. opened, queue: once a task has needed
    * them */
   const char *device;

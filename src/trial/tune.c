@@ -280,7 +280,7 @@ static void run(void *arg) {
                          .start_n = o->start_n,
                          .params = o->params,
                          .params_n = o->params_n,
-                         .threads = launch_threads(k),
+                         .threads = device ? k->c->target.threads : launch_threads(k),
                          .pool = k->c->target.threads,
                          .seconds = o->spool ? 0 : o->seconds > 0 ? o->seconds : 20,
                          .candidates = o->candidates || !o->spool ? o->candidates : SPOOL_CANDIDATES,
@@ -288,9 +288,7 @@ static void run(void *arg) {
                          .beam = o->beam,
                          .knobs_only = (o->flags & TG_TUNE_KNOBS_ONLY) != 0,
                          .worker = o->worker,
-                         .workers = device        ? 1
-                                    : o->workers ? o->workers
-                                                 : k->c->target.threads,
+                         .workers = o->workers ? o->workers : k->c->target.threads,
                          .local = k->bench,
                          .target = k->c->target.name,
                          .device = device,

@@ -59,6 +59,24 @@ static void test_finds(void) {
   }
 }
 
+/* On a device a candidate that was built is timed before another is built: one worker has the device, and a search that is short has its times. */
+typedef struct { uint32_t built, most, timed; } turns;
+
+static void follow(void *user, const tg_search_event *e) {
+  turns *t = user;
+  if (e->what == TG_EVENT_BUILT && e->point->built && ++t->built > t->most) t->most = t->built;
+  if (e->what == TG_EVENT_TIMED) t->built = 0, t->timed++;
+}
+
+static void test_turns(void) {
+  for (int device = 0; device < 2; device++) {
+    turns t = {0};
+    attempt *a = search((tg_search_options){.local = fake_bench(quiet), .bindings = (tg_binding[]){{"P", 0, 0, 1}}, .bindings_n = 1, .candidates = 12, .seed = 1, .device = device ? "a device" : NULL, .progress = follow, .user = &t}, fake_text);
+    CHECK(a->ok && t.timed >= 12 && (device ? t.most == 1 : t.most > 1), "%s: %u built before one was timed; %u timed", device ? "a device" : "the CPU", t.most, t.timed);
+    tg_env_drop(&a->env);
+  }
+}
+
 /* Every kind of misbehaviour is among the candidates. Ones that hang are waited for, and a build with sanitizers is slow. */
 #ifdef TG_SANITIZED
 enum { PLANTED_SECONDS = 75, EACH_SECONDS = 30 };
@@ -312,6 +330,7 @@ int main(int argc, char **argv) {
   self[n > 0 ? n : 0] = 0;
   test_decide();
   test_equals();
+  test_turns();
   test_finds();
   test_budget();
   test_journal();
