@@ -15,7 +15,7 @@
 #include "model.h"
 
 #define EXPORT __attribute__((visibility("default")))
-enum { PAGE = 4096, MOST_JOBS = 256, MOST_POINTS = 64, POISON = 0xa5 };
+enum { PAGE = 4096, MOST_JOBS = 256, MOST_POINTS = 64 };
 
 struct amdgpu_device { int uses; };
 struct amdgpu_context { int uses; };
@@ -82,17 +82,10 @@ static int enter(void) {
     if (failed_) return failed_;  \
   } while (0)
 
-static void free_caches(buffer *b) {
-  free(b->l2), free(b->l2_epoch), free(b->dirty);
-  for (int i = 0; i < NEARS; i++) free(b->near[i]), free(b->near_epoch[i]);
-  b->l2 = NULL, b->l2_epoch = NULL, b->dirty = NULL;
-  for (int i = 0; i < NEARS; i++) b->near[i] = NULL, b->near_epoch[i] = NULL;
-}
-
 void drm_reset(void) {
   for (buffer *b = buffers, *next; b; b = next) {
     next = b->next;
-    free_caches(b);
+    caches_drop(b);
     if (!b->foreign) munmap(b->memory, b->bytes);
     free(b);
   }
@@ -189,9 +182,8 @@ EXPORT int amdgpu_bo_alloc(amdgpu_device_handle d, struct amdgpu_bo_alloc_reques
       !(r->flags & AMDGPU_GEM_CREATE_VM_ALWAYS_VALID) || (vram && r->flags & AMDGPU_GEM_CREATE_CPU_GTT_USWC))
     return fault("amdgpu_bo_alloc: size %llu, heap %u, flags %llx", (unsigned long long)r->alloc_size, r->preferred_heap, (unsigned long long)r->flags), -EINVAL;
   if (control.memory && vram && used + r->alloc_size > control.memory) return -ENOMEM;
-  char *memory = mmap(NULL, r->alloc_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return -ENOMEM;
-  memset(memory, POISON, r->alloc_size);
+  char *memory = poisoned(NULL, r->alloc_size);
+  if (!memory) return -ENOMEM;
   *out = add_buffer(memory, r->alloc_size);
   (*out)->device_only = (r->flags & AMDGPU_GEM_CREATE_NO_CPU_ACCESS) != 0;
   if (vram) used += r->alloc_size;
@@ -206,7 +198,7 @@ EXPORT int amdgpu_create_bo_from_user_mem(amdgpu_device_handle d, void *at, uint
 }
 EXPORT int amdgpu_bo_free(amdgpu_bo_handle b) {
   if (b->freed || b->mapped || b->host_mapped) fault("a buffer is freed %s", b->freed ? "twice" : "that is still mapped");
-  if (!b->foreign) memset(b->memory, POISON, b->bytes);
+  if (!b->foreign) poisoned(b->memory, b->bytes);
   b->freed = true, control.live--;
   return 0;
 }
@@ -248,7 +240,7 @@ EXPORT int amdgpu_bo_va_op(amdgpu_bo_handle b, uint64_t offset, uint64_t bytes, 
   }
   if (what != AMDGPU_VA_OP_UNMAP || !b->mapped || address != b->address) return fault("amdgpu_bo_va_op: what is not mapped is unmapped"), -EINVAL;
   b->mapped = false, control.live--;
-  free_caches(b);
+  caches_drop(b);
   return 0;
 }
 

@@ -8,14 +8,16 @@
 enum { LINE = 128, NEARS = 2 };
 
 /* A buffer: `memory` is what the host and the copy engines see. L2 and the caches near the cores hold lines of it, which
- * are valid while their epoch is the cache's. There are two sets of near caches, which dispatches use in turns. */
+ * are valid while their epoch is the cache's; 0 stands for that at which the buffer was mapped. There are two sets of
+ * near caches, which dispatches use in turns. */
 typedef struct amdgpu_bo {
   struct amdgpu_bo *next;
   char *memory, *l2, *near[NEARS];
   uint64_t bytes, address;
   uint32_t *l2_epoch, *near_epoch[NEARS];
   uint8_t *dirty;
-  uint32_t code_epoch;         /* of the cache of instructions, when this was mapped */
+  uint32_t l2_mapped, near_mapped[NEARS], code_epoch;   /* epochs of the caches, instructions' among them, when this was mapped */
+  bool written;                /* some line is dirty */
   bool foreign, device_only, mapped, host_mapped, freed;
 } buffer;
 
@@ -36,7 +38,11 @@ uint64_t draw(void);
 buffer *buffer_at(uint64_t address, uint64_t bytes, const char *who);
 
 /* caches.c */
+/* Memory whose bytes nobody has written, and which takes no room until somebody does: new, or in place of what is at
+ * `at`; NULL: there is none. */
+char *poisoned(char *at, uint64_t bytes);
 void caches_fill(buffer *);                           /* as it is mapped: every cache has its lines, as they are now */
+void caches_drop(buffer *);
 void caches_do(uint32_t what);
 bool cached_read(uint64_t address, void *to, uint64_t bytes, bool instructions);
 bool cached_write(uint64_t address, const void *from, uint64_t bytes);
