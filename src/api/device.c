@@ -75,12 +75,12 @@ static tg_status told(const tg_device *d, tg_status s, const char *message) {
 }
 
 tg_status tg_device_peers(tg_device *d, tg_device *other) {
-  char message[512] = "these two devices cannot reach each other's memory";
+  char message[512] = "";
   if (!d || !other) return TG_EINVAL;
   if (d == other) return TG_OK;
   tg_status s = TG_EINVAL;
   if (d->context != other->context) snprintf(message, sizeof message, "the other device is another context's");
-  else if (d->driver == other->driver && d->driver->peer) s = d->driver->peer(d, other, message, sizeof message);
+  else s = tg_memory_join(d, other, message, sizeof message);
   return told(d, s, message);
 }
 
@@ -93,13 +93,13 @@ tg_status tg_device_alloc_kind(tg_device *d, size_t bytes, uint32_t kind, void *
   *out = NULL;
   if (kind > TG_MEMORY_HOST) return tg_context_fail(d->context, TG_EINVAL, "there is no such kind of memory");
   tg_status s = tg_device_alive(d, message, sizeof message);
-  if (s == TG_OK) s = tg_device_noted(d, d->driver->alloc(d, bytes, kind, out, message, sizeof message));
+  if (s == TG_OK) s = tg_device_noted(d, tg_memory_alloc(d, bytes, kind, out, message, sizeof message));
   return told(d, s, message);
 }
 
 tg_status tg_device_import(tg_device *d, uint32_t what, void *memory, size_t bytes, void **out) {
   enum { PAGE = 4096 };
-  char message[512] = "this device imports no memory";
+  char message[512] = "";
   if (!d) return TG_EINVAL;
   if (!out || !memory) return tg_context_fail(d->context, TG_EINVAL, "no memory, or no place for it, is given");
   *out = NULL;
@@ -107,8 +107,7 @@ tg_status tg_device_import(tg_device *d, uint32_t what, void *memory, size_t byt
   if (what == TG_IMPORT_PAGES && ((uintptr_t)memory % PAGE || bytes % PAGE) && !d->driver->immediate)
     return tg_context_fail(d->context, TG_EINVAL, "imported memory is not whole pages");
   tg_status s = tg_device_alive(d, message, sizeof message);
-  if (s == TG_OK)
-    s = d->driver->import ? d->driver->import(d, what, memory, bytes, out, message, sizeof message) : TG_EINVAL;
+  if (s == TG_OK) s = tg_memory_import(d, what, memory, bytes, out, message, sizeof message);
   return told(d, tg_device_noted(d, s), message);
 }
 
@@ -116,7 +115,7 @@ void tg_device_free(tg_device *d, void *memory) {
   char message[512];
   if (!d || !memory) return;
   tg_device_wait_all(d, message, sizeof message);
-  d->driver->free(d, memory);
+  tg_memory_free(d, memory);
 }
 
 /* ---- the default queue ---- */

@@ -7,6 +7,7 @@
 #define TG_DEVICES_DEVICE_H
 #include <stdatomic.h>
 #include "code/code.h"
+#include "devices/pieces.h"
 #include "devices/pool.h"
 #include "devices/signature.h"
 #include "target/target.h"
@@ -29,7 +30,8 @@ struct tg_device {
   void (*log)(void *user, const char *message);   /* the context's; may be NULL */
   void *log_user;
   struct tg_jit *jit;          /* the compiler's, for a target that is not the context's; NULL: not needed yet */
-  /* what follows is device.c's and queue.c's */
+  /* what follows is device.c's, queue.c's and memory.c's */
+  tg_pieces pieces;            /* its memory that the program has */
   pthread_mutex_t lock;        /* guards the list of queues */
   tg_queue *queues;            /* all, the default one last */
   tg_queue *queue;             /* the default one */
@@ -112,19 +114,21 @@ struct tg_driver {
   /* head: initial value of the device's first member; its target is the context's, and may be replaced. head->native:
    * TG_EINVAL if the driver takes none, or not this one */
   tg_status (*open)(const tg_device *head, uint32_t i, tg_device **out, char *message, size_t n);
-  void (*close)(tg_device *);                                          /* frees memory not freed yet */
-  /* 64-aligned. TG_EINVAL: it has no memory of this kind */
-  tg_status (*alloc)(tg_device *, size_t bytes, uint32_t kind, void **out, char *message, size_t n);
-  /* NULL: nothing can be imported */
-  tg_status (*import)(tg_device *, uint32_t what, void *memory, size_t bytes, void **out, char *message, size_t n);
-  void (*free)(tg_device *, void *memory);                             /* allocated or imported */
+  void (*close)(tg_device *);
+  /* For a piece of given size (0: an address is wanted all the same): at, 64-aligned, own and origin. TG_EINVAL: it
+   * has no memory of this kind */
+  tg_status (*alloc)(tg_device *, uint32_t kind, tg_piece *, char *message, size_t n);
+  /* `at` is the program's address, and becomes the device's. NULL: nothing can be imported */
+  tg_status (*import)(tg_device *, uint32_t what, tg_piece *, char *message, size_t n);
+  void (*free)(tg_device *, const tg_piece *);                         /* allocated or imported */
   /* copies all it needs: the object may go afterwards */
   tg_status (*load)(tg_device *, const tg_device_object *, tg_device_kernel **out, tg_env *err);
   void (*unload)(tg_device_kernel *);
   /* head: initial value of the queue's first member. options.native: TG_EINVAL if the driver takes none */
   tg_status (*queue_open)(const tg_queue *head, tg_queue **out, char *message, size_t n);
   void (*queue_close)(tg_queue *);
-  /* must check that the buffers lie in memory of the device (or a peer's); the arrays in tg_work may go afterwards */
+  /* must check that the buffers lie in memory of the device or a peer's (tg_device_owns); the arrays in tg_work may go
+   * afterwards */
   tg_status (*launch)(tg_queue *, tg_device_kernel *, const tg_work *, char *message, size_t n);
   tg_status (*copy)(tg_queue *, void *to, const void *from, size_t bytes, char *message, size_t n);   /* bytes > 0 */
   /* `of` belongs to this device or to a peer of the same driver, and has submitted up to value */
@@ -135,7 +139,7 @@ struct tg_driver {
   tg_status (*wait)(tg_queue *, uint64_t value, int64_t nanoseconds, char *message, size_t n);
   /* the slots have been stamped, and their work has finished */
   tg_status (*stamps)(tg_queue *, uint32_t first, uint32_t n, double *seconds, char *message, size_t message_n);
-  /* NULL: no device has a peer but itself. Both are of this driver */
+  /* NULL: no device has a peer but itself. Both are of this driver; called until it is TG_OK once */
   tg_status (*peer)(tg_device *, tg_device *other, char *message, size_t n);
   /* The three of graphs, all or none. NULL: the steps of a graph are put one after another. graph_make: for steps that
    * have their buffers, parameters and workspaces. graph_put: the same steps again; those with changed[i] have other
@@ -180,6 +184,17 @@ tg_status tg_device_run(tg_device_kernel *, const tg_launch *, char *message, si
 tg_status tg_device_time(tg_device_kernel *, const tg_launch *, double seconds, tg_timing *out, char *message,
                          size_t n);
 void tg_device_unload(tg_device_kernel *);   /* waits for the device's work */
+
+/* ---- memory.c: pieces of a driver's, kept by address ---- */
+
+tg_status tg_memory_alloc(tg_device *, size_t bytes, uint32_t kind, void **out, char *message, size_t n);
+tg_status tg_memory_import(tg_device *, uint32_t what, void *memory, size_t bytes, void **out, char *message, size_t n);
+void tg_memory_free(tg_device *, void *memory);   /* of no piece: does nothing */
+void tg_memory_close(tg_device *);                /* frees what has not been freed */
+/* Do these bytes lie in memory of the device, or of a peer? */
+bool tg_memory_has(tg_device *, const void *at, size_t bytes);
+/* Makes the other device a peer. */
+tg_status tg_memory_join(tg_device *, tg_device *other, char *message, size_t n);
 
 /* ---- queue.c ---- */
 

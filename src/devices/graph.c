@@ -125,7 +125,7 @@ static tg_status finish(tg_graph *g, char *message, size_t n) {
   const tg_driver *f = g->device->driver;
   tg_status s = TG_OK;
   uint32_t i = 0;
-  if (g->scratch_bytes) s = f->alloc(g->device, g->scratch_bytes, TG_MEMORY_DEVICE, &g->scratch, message, n);
+  if (g->scratch_bytes) s = tg_memory_alloc(g->device, g->scratch_bytes, TG_MEMORY_DEVICE, &g->scratch, message, n);
   if (s != TG_OK) return s;
   for (node *at = g->first; at; at = at->next)
     if (at->step.kernel && !at->step.kernel->code && !at->was.workspace) at->step.work.workspace = g->scratch;
@@ -153,7 +153,7 @@ void tg_graph_drop(tg_graph *g) {
   tg_device *d = g->device;
   if (g->end.queue) tg_device_wait_all(d, message, sizeof message);   /* its queue may be gone */
   if (g->made) d->driver->graph_drop(d, g->made);
-  if (g->scratch) d->driver->free(d, g->scratch);
+  if (g->scratch) tg_memory_free(d, g->scratch);
   for (node *s = g->first, *next; s; s = next) next = s->next, drop(g, s, s->size);
   drop(g, g->steps, g->n * sizeof *g->steps);
   drop(g, g->changed, g->n * sizeof *g->changed);

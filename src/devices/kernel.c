@@ -13,7 +13,7 @@ static void drop(const tg_allocator *a, const void *p, size_t bytes) {
   if (p) a->free(a->user, (void *)(uintptr_t)p, bytes ? bytes : 1);
 }
 
-bool tg_device_kernel_keep(tg_device_kernel *k, const tg_device_object *o) {
+static bool keep(tg_device_kernel *k, const tg_device_object *o) {
   const tg_allocator *a = &k->device->allocator;
   k->info = *o->info;
   k->info.launch = copied(a, o->info->launch, o->info->launch_n * sizeof *o->info->launch);
@@ -34,13 +34,51 @@ bool tg_device_unaligned(const tg_device_kernel *k, const tg_work *w) {
   return false;
 }
 
-tg_status tg_device_owns(const tg_device_kernel *k, const tg_work *w, tg_device_has *has, void *user, char *message,
-                         size_t n) {
+tg_status tg_device_owns(const tg_device_kernel *k, const tg_work *w, char *message, size_t n) {
+  tg_device *d = k->device;
   const char *name = NULL;
   for (uint32_t b = 0; b < k->info.buffers && !name; b++)
-    if (w->bytes[b] && !has(user, w->buffers[b], (size_t)w->bytes[b]))
+    if (w->bytes[b] && !tg_memory_has(d, w->buffers[b], (size_t)w->bytes[b]))
       name = tg_signature_strings(k->signature) + tg_signature_buffers(k->signature)[b].name;
-  if (!name && k->scratch && !has(user, w->workspace, k->scratch)) name = "workspace";
+  if (!name && k->scratch && !tg_memory_has(d, w->workspace, k->scratch)) name = "workspace";
   if (!name) return TG_OK;
   return snprintf(message, n, "'%s' does not lie in memory of this device", name), TG_EINVAL;
+}
+
+tg_status tg_device_kernel_load(const tg_driver *driver, tg_device *d, size_t bytes, const tg_device_object *o,
+                                tg_device_kernel_fill *fill, tg_device_kernel **out, tg_env *err) {
+  const tg_allocator *a = &d->allocator;
+  tg_status s = TG_ENOMEM;
+  snprintf(err->message, sizeof err->message, "out of memory");
+  tg_device_kernel *k = a->alloc(a->user, bytes);
+  if (!k) return err->status = s;
+  memset(k, 0, bytes);
+  k->driver = driver, k->device = d;
+  if (o->signature->buffers_n != o->info->buffers || o->signature->params_n != o->info->params || !o->info->launch) {
+    snprintf(err->message, sizeof err->message, "the object does not fit the kernel's signature");
+    s = TG_INTERNAL;
+  } else if (keep(k, o)) s = fill(k, o, err->message, sizeof err->message);
+  if (s == TG_OK) *out = k;
+  else driver->unload(k);
+  return err->status = s;
+}
+
+tg_status tg_device_kernel_grid(const tg_device_kernel *k, const tg_work *w, uint32_t phase,
+                                const tg_grid_limits *most, tg_grid *g, char *message, size_t n) {
+  if (!tg_grid_of(&k->info, phase, w->params, g))
+    return snprintf(message, n, "phase %u needs 2^31 workgroups or more along an axis", phase), TG_ELIMIT;
+  if (g->threads > most->threads)
+    return snprintf(message, n, "phase %u needs workgroups of %u threads, the device has at most %u", phase,
+                    g->threads, most->threads),
+           TG_ELIMIT;
+  if (g->local > most->local)
+    return snprintf(message, n, "phase %u needs %llu bytes of LOCAL, the device gives %llu", phase,
+                    (unsigned long long)g->local, (unsigned long long)most->local),
+           TG_ELIMIT;
+  for (int x = 0; x < 3; x++)
+    if (g->groups[x] > most->groups[x])
+      return snprintf(message, n, "phase %u needs %lld workgroups along %c, %s launches at most %lld", phase,
+                      (long long)g->groups[x], "xyz"[x], most->who, (long long)most->groups[x]),
+             TG_ELIMIT;
+  return TG_OK;
 }

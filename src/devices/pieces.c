@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * The table: an array by address, in which a place is found in a few steps; programs have thousands of pieces. */
 #include <stdio.h>
+#include <string.h>
 #include "devices/pieces.h"
 
 void tg_pieces_open(tg_pieces *p) {
@@ -10,6 +11,7 @@ void tg_pieces_open(tg_pieces *p) {
 
 void tg_pieces_close(tg_pieces *p, const tg_allocator *a) {
   if (p->piece) a->free(a->user, p->piece, p->room * sizeof *p->piece);
+  for (tg_joined *j = p->joined, *next; j; j = next) next = j->next, a->free(a->user, j, sizeof *j);
   pthread_mutex_destroy(&p->lock);
 }
 
@@ -60,8 +62,26 @@ bool tg_pieces_take(tg_pieces *p, const void *memory, tg_piece *out) {
   return found;
 }
 
+bool tg_pieces_join(tg_pieces *p, const tg_allocator *a, tg_pieces *of) {
+  tg_joined *j = a->alloc(a->user, sizeof *j);
+  if (!j) return false;
+  pthread_mutex_lock(&p->lock);
+  *j = (tg_joined){p->joined, of};
+  p->joined = j;
+  pthread_mutex_unlock(&p->lock);
+  return true;
+}
+
+bool tg_pieces_joined(tg_pieces *p, const tg_pieces *of) {
+  pthread_mutex_lock(&p->lock);
+  const tg_joined *j = p->joined;
+  while (j && j->pieces != of) j = j->next;
+  pthread_mutex_unlock(&p->lock);
+  return j != NULL;
+}
+
 /* The nearest piece is not always the one, where imports overlap others. */
-bool tg_pieces_have(tg_pieces *p, const void *memory, size_t bytes) {
+static bool have(tg_pieces *p, const void *memory, size_t bytes) {
   bool found = false;
   pthread_mutex_lock(&p->lock);
   for (size_t i = before(p, memory); i-- && !found;) {
@@ -71,4 +91,13 @@ bool tg_pieces_have(tg_pieces *p, const void *memory, size_t bytes) {
   }
   pthread_mutex_unlock(&p->lock);
   return found;
+}
+
+bool tg_pieces_have(tg_pieces *p, const void *memory, size_t bytes) {
+  if (have(p, memory, bytes)) return true;
+  pthread_mutex_lock(&p->lock);
+  const tg_joined *j = p->joined;
+  pthread_mutex_unlock(&p->lock);   /* they are only added, at the front */
+  while (j && !have(j->pieces, memory, bytes)) j = j->next;
+  return j != NULL;
 }

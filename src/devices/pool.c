@@ -28,7 +28,7 @@ struct tg_pool {
   tg_allocator allocator;
   void *block;                 /* as allocated; the pool begins at a cache line in it */
   uint32_t threads, started;   /* threads: with the caller; started: workers created so far */
-  _Atomic(pid_t) owner;        /* whose workers these are; 0: a thread of a forked child is taking the pool over */
+  _Atomic(pid_t) owner;        /* whose workers these are; -p: a thread of a forked child p is taking the pool over */
   pthread_mutex_t lock;        /* one launch at a time */
   int away_from;               /* the processor that workers keep away from; -1: none */
   tg_pool_task *task;
@@ -148,11 +148,11 @@ static void start(tg_pool *p, uint32_t wanted) {
 }
 
 /* Does the pool belong to this process? After a fork one thread of the child takes it over; meanwhile other threads run
- * their launches without it. */
+ * their launches without it. A child of that child, forked meanwhile, takes it over as well. */
 static bool is_own(tg_pool *p) {
   pid_t here = getpid(), owner = atomic_load_explicit(&p->owner, memory_order_acquire);
   if (owner == here) return true;
-  if (!owner || !atomic_compare_exchange_strong(&p->owner, &owner, 0)) return false;
+  if (owner == -here || !atomic_compare_exchange_strong(&p->owner, &owner, -here)) return false;
   pthread_mutex_init(&p->lock, NULL);   /* a thread of the parent may have held it */
   p->started = 0;
   p->away_from = -1;

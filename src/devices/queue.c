@@ -47,7 +47,7 @@ static void end_queue(tg_queue *q) {
   char message[256];
   if (!d->driver->immediate) wait_for(q, message, sizeof message);
   tg_graph_drop(atomic_load(&q->recording));
-  if (q->scratch) d->driver->free(d, q->scratch);
+  if (q->scratch) tg_memory_free(d, q->scratch);
   pthread_mutex_destroy(&q->lock);
   d->driver->queue_close(q);
 }
@@ -67,6 +67,7 @@ tg_status tg_device_begin(const tg_device *head, uint32_t i, tg_device **out, ch
   if (s != TG_OK) return s;
   tg_device *d = *out;
   pthread_mutex_init(&d->lock, NULL);
+  tg_pieces_open(&d->pieces);
   atomic_init(&d->lost, false);
   s = tg_queue_make(d, &(tg_queue_options){.kind = TG_QUEUE_COMPUTE}, &d->queue, message, n);
   if (s != TG_OK) tg_device_end(d), *out = NULL;
@@ -75,6 +76,7 @@ tg_status tg_device_begin(const tg_device *head, uint32_t i, tg_device **out, ch
 
 void tg_device_end(tg_device *d) {
   for (tg_queue *q = d->queues, *next; q; q = next) next = q->next, end_queue(q);
+  tg_memory_close(d);
   pthread_mutex_destroy(&d->lock);
   d->driver->close(d);
 }
@@ -116,9 +118,9 @@ static tg_status grow_scratch(tg_queue *q, size_t bytes, char *message, size_t n
   tg_status s = q->scratch ? f->submit(q, &value, message, n) : TG_OK;
   if (s == TG_OK && q->scratch) s = f->wait(q, value, -1, message, n);
   if (s != TG_OK) return s;
-  if (q->scratch) f->free(d, q->scratch);
+  if (q->scratch) tg_memory_free(d, q->scratch);
   q->scratch = NULL, q->scratch_bytes = 0;
-  s = f->alloc(d, bytes, TG_MEMORY_DEVICE, &q->scratch, message, n);
+  s = tg_memory_alloc(d, bytes, TG_MEMORY_DEVICE, &q->scratch, message, n);
   if (s == TG_OK) q->scratch_bytes = bytes;
   return s;
 }
@@ -152,8 +154,7 @@ static bool are_peers(tg_queue *q, tg_queue *of) {
   tg_device *d = q->device;
   char message[256];
   if (of->device == d) return true;
-  return of->device->driver == d->driver && d->driver->peer &&
-         d->driver->peer(d, of->device, message, sizeof message) == TG_OK;
+  return tg_memory_join(d, of->device, message, sizeof message) == TG_OK;
 }
 
 tg_status tg_queue_put_after(tg_queue *q, tg_queue_mark m, char *message, size_t n) {

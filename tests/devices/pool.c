@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * The pool: every task once, whatever the number of threads; launches at the same time, after a pause, over a fork. */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -30,9 +32,17 @@ static bool once(tg_pool *p, uint32_t threads, int64_t n) {
   return ok;
 }
 
-enum { PATIENCE = 200000 /* tenths of a millisecond: a busy machine lets a thread wait for seconds */ };
+/* Threads that this process has. */
+static int threads_alive(void) {
+  int n = 0;
+  DIR *d = opendir("/proc/self/task");
+  for (const struct dirent *e; d && (e = readdir(d));) n += e->d_name[0] != '.';
+  if (d) closedir(d);
+  return n;
+}
 
-/* Tasks that wait until as many are at work as there are threads: then no two of them have one number. */
+/* Tasks that wait until as many are at work as there are threads: then no two of them have one number. They wait as long as the process has so many threads: when each is given
+ * a processor is the system's affair, and says nothing of the pool. */
 typedef struct { atomic_int there, twice, missed; atomic_int taken[8]; int wanted; } meeting;
 
 static void meet(void *arg, int64_t i, uint32_t worker) {
@@ -40,8 +50,10 @@ static void meet(void *arg, int64_t i, uint32_t worker) {
   (void)i;
   if (atomic_fetch_add(&m->taken[worker], 1)) atomic_fetch_add(&m->twice, 1);
   atomic_fetch_add(&m->there, 1);
-  for (int k = 0; m->there < m->wanted && k < PATIENCE; k++) usleep(100);   /* who waits in vain is noticed too */
-  if (m->there < m->wanted) atomic_fetch_add(&m->missed, 1);
+  while (m->there < m->wanted && !m->missed) {
+    usleep(100);
+    if (threads_alive() < m->wanted && m->there < m->wanted) atomic_fetch_add(&m->missed, 1);   /* who waits in vain is noticed too */
+  }
 }
 
 typedef struct { tg_pool *pool; bool ok; } launcher;
@@ -59,20 +71,29 @@ enum { CHILDREN = 0 };   /* in the child of a process with threads one sanitizer
 enum { CHILDREN = 5 };
 #endif
 
-/* Children of a process whose pool is at work all the time have workers of their own, and so have theirs. */
-static bool in_child(tg_pool *p, int depth) {
+/* Children of a process whose pool is at work all the time have workers of their own, and so have theirs. NULL, or what is wrong. A child that hangs ends by its alarm, some day. */
+static const char *in_child(tg_pool *p, int depth) {
+  enum { MISSED = 1, TWICE, NOT_ONCE, ITS_CHILD };
   pid_t child = fork();
+  if (child < 0) return "there can be no child";
   if (!child) {
     meeting m = {.wanted = 3};
-    alarm(120);
+    alarm(1200);
     tg_pool_run(p, 3, 3, meet, &m);
-    bool ok = m.there == 3 && !m.twice && !m.missed && once(p, 7, 100) && (!depth || in_child(p, depth - 1));
+    int code = m.missed || m.there != 3 ? MISSED : m.twice ? TWICE : !once(p, 7, 100) ? NOT_ONCE : depth && in_child(p, depth - 1) ? ITS_CHILD : 0;
     tg_pool_close(p);
-    _exit(!ok);
+    _exit(code);
   }
   int status = -1;
-  waitpid(child, &status, 0);
-  return status == 0;
+  while (waitpid(child, &status, 0) < 0) {}
+  if (!WIFEXITED(status)) return WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? "it hangs" : "it falls";
+  switch (WEXITSTATUS(status)) {
+  case 0: return NULL;
+  case MISSED: return "it has no workers";
+  case TWICE: return "two workers have one number";
+  case NOT_ONCE: return "not each task ran once";
+  default: return "its own child fails";
+  }
 }
 
 /* Woken workers may not run on one of the processors that the launcher may: the one it was on. */
@@ -92,7 +113,7 @@ static void place(void *arg, int64_t i, uint32_t worker) {
   (void)i;
   if (worker) m->allowed = processors();
   atomic_fetch_add(&m->there, 1);
-  for (int k = 0; m->there < 2 && k < PATIENCE; k++) usleep(100);
+  while (m->there < 2 && threads_alive() > 1) usleep(100);
 }
 
 static void keeps_away(tg_pool *p) {
@@ -131,7 +152,10 @@ int main(void) {
     l[i].pool = p;
     pthread_create(&thread[i], NULL, launch, &l[i]);
   }
-  for (int i = 0; i < CHILDREN; i++) CHECK(in_child(p, i == 4), "child %d of a fork has no workers, or hangs", i);
+  for (int i = 0; i < CHILDREN; i++) {
+    const char *wrong = in_child(p, i == 4);
+    CHECK(!wrong, "child %d of a fork: %s", i, wrong);
+  }
   for (int i = 0; i < 4; i++) {
     pthread_join(thread[i], NULL);
     CHECK(l[i].ok, "launches at the same time");

@@ -11,7 +11,12 @@ static struct {
   char *seen[8192];
 } mutants = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
 
+/* A child of a process whose threads come by faults, too: the lock is nobody's there. */
+static void hold(void) { pthread_mutex_lock(&mutants.lock); }
+static void let_go(void) { pthread_mutex_unlock(&mutants.lock); }
+
 static void read_environment(void) {
+  pthread_atfork(hold, let_go, let_go);
   mutants.on = getenv("TG_MUTANT");
   mutants.reached = getenv("TG_MUTANT_REACHED");
 }

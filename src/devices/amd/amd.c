@@ -79,18 +79,10 @@ static bool describe(uint32_t i, tg_device_info *out) {
 
 /* ---- the device ---- */
 
-static void drop(tg_amd_device *d, tg_amd_memory *m) {
-  tg_allocator a = d->head.allocator;
-  tg_amd_release(d, m);
-  a.free(a.user, m, sizeof *m);
-}
-
 static void close_device(tg_device *device) {
   tg_amd_device *d = (tg_amd_device *)device;
   tg_allocator a = d->head.allocator;
   if (d->upload) tg_amd_queue_close(&d->upload->head);
-  for (size_t i = 0; i < d->pieces.n; i++) drop(d, d->pieces.piece[i].own);
-  tg_pieces_close(&d->pieces, &a);
   close_card(&d->f, &(card){.device = d->device, .node = d->node});
   tg_amd_drm_close(&d->f);
   pthread_mutex_destroy(&d->lock);
@@ -116,7 +108,6 @@ static tg_status open_device(const tg_device *head, uint32_t i, tg_device **out,
   d->head.driver = &tg_driver_amd;
   d->head.target = &d->target;
   pthread_mutex_init(&d->lock, NULL);
-  tg_pieces_open(&d->pieces);
   pthread_mutex_init(&d->upload_lock, NULL);
   if (!tg_amd_drm_open(&d->f) || !open_card(&d->f, i, &c)) {
     close_device(&d->head);
@@ -183,54 +174,48 @@ tg_status tg_amd_allocate(tg_amd_device *d, uint64_t bytes, uint32_t heap, uint6
   return allocate(d, bytes, heap, flags, host, false, m, message, n);
 }
 
-static tg_status keep(tg_amd_device *d, tg_amd_memory *m, void **out, char *message, size_t n) {
-  const tg_piece piece = {.at = (const char *)(uintptr_t)m->address, .bytes = m->bytes, .own = m};
-  *out = (void *)(uintptr_t)m->address;
-  if (tg_pieces_add(&d->pieces, &d->head.allocator, piece, message, n)) return TG_OK;
-  drop(d, m);
-  return TG_ENOMEM;
+static void free_memory(tg_device *device, const tg_piece *p) {
+  tg_amd_device *d = (tg_amd_device *)device;
+  tg_allocator a = device->allocator;
+  tg_amd_settle(d);
+  tg_amd_release(d, p->own);
+  a.free(a.user, p->own, sizeof(tg_amd_memory));
 }
 
-static tg_status alloc_memory(tg_device *device, size_t bytes, uint32_t kind, void **out, char *message, size_t n) {
+/* own: the memory, as it will be described. */
+static tg_status begin_piece(tg_device *d, tg_piece *p, char *message, size_t n) {
+  p->own = d->allocator.alloc(d->allocator.user, sizeof(tg_amd_memory));
+  if (!p->own) return snprintf(message, n, "out of memory"), TG_ENOMEM;
+  *(tg_amd_memory *)p->own = (tg_amd_memory){.bytes = p->bytes, .host = (char *)(uintptr_t)p->at};
+  return TG_OK;
+}
+
+static tg_status end_piece(tg_device *d, tg_piece *p, tg_status s) {
+  if (s != TG_OK) free_memory(d, p);
+  else p->at = (const char *)(uintptr_t)((tg_amd_memory *)p->own)->address;
+  return s;
+}
+
+static tg_status alloc_memory(tg_device *device, uint32_t kind, tg_piece *p, char *message, size_t n) {
   tg_amd_device *d = (tg_amd_device *)device;
-  tg_allocator a = d->head.allocator;
-  if (kind != TG_MEMORY_DEVICE && kind != TG_MEMORY_HOST)
-    return snprintf(message, n, "the device has no memory of kind %u", kind), TG_EINVAL;
-  tg_amd_memory *m = a.alloc(a.user, sizeof *m);
-  if (!m) return snprintf(message, n, "out of memory"), TG_ENOMEM;
   bool host = kind == TG_MEMORY_HOST;
-  tg_status s = allocate(d, bytes, host ? TG_DRM_GTT : TG_DRM_VRAM, host ? 0 : TG_DRM_NO_CPU_ACCESS, host, host, m,
-                         message, n);
-  if (s != TG_OK) {
-    a.free(a.user, m, sizeof *m);
-    return s;
-  }
-  return keep(d, m, out, message, n);
+  tg_status s = begin_piece(device, p, message, n);
+  if (s != TG_OK) return s;
+  return end_piece(device, p, allocate(d, p->bytes, host ? TG_DRM_GTT : TG_DRM_VRAM, host ? 0 : TG_DRM_NO_CPU_ACCESS,
+                                       host, host, p->own, message, n));
 }
 
-static tg_status import(tg_device *device, uint32_t what, void *memory, size_t bytes, void **out, char *message,
-                        size_t n) {
+static tg_status import(tg_device *device, uint32_t what, tg_piece *p, char *message, size_t n) {
   tg_amd_device *d = (tg_amd_device *)device;
-  tg_allocator a = d->head.allocator;
   if (what != TG_IMPORT_PAGES)
     return snprintf(message, n, "an AMD device imports pages of the process alone"), TG_EINVAL;
-  tg_amd_memory *m = a.alloc(a.user, sizeof *m);
-  if (!m) return snprintf(message, n, "out of memory"), TG_ENOMEM;
-  *m = (tg_amd_memory){.bytes = bytes, .host = memory};
-  int code = d->f.amdgpu_create_bo_from_user_mem(d->device, memory, bytes, &m->buffer);
+  tg_status s = begin_piece(device, p, message, n);
+  if (s != TG_OK) return s;
+  tg_amd_memory *m = p->own;
+  int code = d->f.amdgpu_create_bo_from_user_mem(d->device, m->host, m->bytes, &m->buffer);
   if (code) m->buffer = NULL;
-  else code = map(d, m, (uint64_t)(uintptr_t)memory);
-  if (!code) return keep(d, m, out, message, n);
-  drop(d, m);
-  return tg_amd_failure("importing memory", code, message, n);
-}
-
-static void free_memory(tg_device *device, void *memory) {
-  tg_amd_device *d = (tg_amd_device *)device;
-  tg_piece piece;
-  if (!tg_pieces_take(&d->pieces, memory, &piece)) return;
-  tg_amd_settle(d);
-  drop(d, piece.own);
+  else code = map(d, m, (uint64_t)(uintptr_t)m->host);
+  return end_piece(device, p, code ? tg_amd_failure("importing memory", code, message, n) : TG_OK);
 }
 
 /* ---- kernels ---- */
@@ -299,22 +284,20 @@ static tg_status place(tg_amd_code *k, const tg_object_view *o, uint64_t *offset
   return s;
 }
 
-static tg_status fill(tg_amd_code *k, const tg_device_object *o, char *message, size_t n) {
-  tg_device *device = k->head.device;
-  tg_allocator a = device->allocator;
+static tg_status fill(tg_device_kernel *head, const tg_device_object *o, char *message, size_t n) {
+  tg_amd_code *k = (tg_amd_code *)head;
+  tg_allocator a = head->device->allocator;
   tg_object_view view;
   snprintf(message, n, "out of memory");
-  bool kept = tg_device_kernel_keep(&k->head, o);
+  head->scratch = (size_t)o->info->shared;
   k->entries = o->info->phases * (o->info->aligned ? 2 : 1);
   k->entry = k->entries && k->entries < 1 << 16 ? a.alloc(a.user, k->entries * sizeof *k->entry) : NULL;
-  void *object = kept && k->entry ? a.alloc(a.user, o->bytes ? o->bytes : 1) : NULL;
+  void *object = k->entry ? a.alloc(a.user, o->bytes ? o->bytes : 1) : NULL;
   if (!object) return TG_ENOMEM;
   if (o->bytes) memcpy(object, o->data, o->bytes);   /* aligned, as the reader wants it */
   tg_status s = TG_INTERNAL;
   uint64_t *offsets = NULL;
-  if (!tg_object_open(&view, object, o->bytes) || o->signature->buffers_n != o->info->buffers ||
-      o->signature->params_n != o->info->params)
-    snprintf(message, n, "the object is no AMD kernel: it is damaged");
+  if (!tg_object_open(&view, object, o->bytes)) snprintf(message, n, "the object is no AMD kernel: it is damaged");
   else if (!(offsets = a.alloc(a.user, view.sections_n * sizeof *offsets))) s = TG_ENOMEM;
   else s = place(k, &view, offsets, message, n);
   if (offsets) a.free(a.user, offsets, view.sections_n * sizeof *offsets);
@@ -322,19 +305,8 @@ static tg_status fill(tg_amd_code *k, const tg_device_object *o, char *message, 
   return s;
 }
 
-static tg_status load(tg_device *device, const tg_device_object *o, tg_device_kernel **out, tg_env *err) {
-  tg_allocator a = device->allocator;
-  tg_amd_code *k = a.alloc(a.user, sizeof *k);
-  tg_status s = TG_ENOMEM;
-  snprintf(err->message, sizeof err->message, "out of memory");
-  if (k) {
-    *k = (tg_amd_code){
-      .head = {.driver = &tg_driver_amd, .device = device, .scratch = o->info->shared}};
-    s = fill(k, o, err->message, sizeof err->message);
-    if (s == TG_OK) *out = &k->head;
-    else unload(&k->head);
-  }
-  return err->status = s;
+static tg_status load(tg_device *d, const tg_device_object *o, tg_device_kernel **out, tg_env *err) {
+  return tg_device_kernel_load(&tg_driver_amd, d, sizeof(tg_amd_code), o, fill, out, err);
 }
 
 const tg_driver tg_driver_amd = {

@@ -8,7 +8,6 @@
 #include "devices/amd/drm.h"
 #include "devices/amd/pm4.h"
 #include "devices/kernel.h"
-#include "devices/pieces.h"
 
 /* Memory that the device reaches. Device memory lies in the upper half of addresses, which no pointer of the process
  * has; memory of the host has the same address for both. */
@@ -29,7 +28,6 @@ typedef struct tg_amd_device {
   int node;
   tg_drm_handle device;
   double clock_hertz;
-  tg_pieces pieces;            /* own: a tg_amd_memory */
   pthread_mutex_t lock;        /* guards queues */
   pthread_mutex_t upload_lock; /* guards upload */
   tg_amd_queue *upload;        /* brings code to the card */

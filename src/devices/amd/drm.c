@@ -5,32 +5,19 @@
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
-#include "base/base.h"
 #include "devices/amd/drm.h"
+#include "devices/library.h"
 
 bool tg_amd_drm_open(tg_drm *f) {
-  *f = (tg_drm){.library = dlopen("libdrm_amdgpu.so.1", RTLD_NOW | RTLD_LOCAL)};
-  if (!f->library) return false;
-  const struct { void *to; const char *name;
-  } names[] = {
-#define F(name) {&f->name, #name}
-    F(drmGetDevices2), F(drmFreeDevices), F(drmGetVersion), F(drmFreeVersion), F(amdgpu_device_initialize),
-    F(amdgpu_device_deinitialize), F(amdgpu_get_marketing_name), F(amdgpu_query_gpu_info), F(amdgpu_query_heap_info),
-    F(amdgpu_query_hw_ip_info), F(amdgpu_bo_alloc), F(amdgpu_bo_free), F(amdgpu_create_bo_from_user_mem),
-    F(amdgpu_bo_cpu_map), F(amdgpu_bo_cpu_unmap), F(amdgpu_va_range_alloc), F(amdgpu_va_range_free),
-    F(amdgpu_bo_va_op), F(amdgpu_cs_ctx_create2), F(amdgpu_cs_ctx_free), F(amdgpu_cs_query_reset_state2),
-    F(amdgpu_cs_create_syncobj), F(amdgpu_cs_destroy_syncobj), F(amdgpu_cs_syncobj_timeline_wait),
-    F(amdgpu_cs_submit_raw2)
-#undef F
+  static const tg_entry_point points[] = {   /* libdrm's are found as well, on which the library depends */
+#define F(result, name, arguments) {#name, offsetof(tg_drm, name), false},
+#include "devices/amd/functions.def"
   };
-  for (uint32_t i = 0; i < TG_COUNT(names); i++) {
-    void *at = dlsym(f->library, names[i].name);   /* finds libdrm's as well, on which the library depends */
-    memcpy(names[i].to, &at, sizeof at);
-    if (at) continue;
-    tg_amd_drm_close(f);
-    return false;
-  }
-  return true;
+  const char *missing = NULL;
+  *f = (tg_drm){.library = NULL};
+  f->library = tg_library_open("libdrm_amdgpu.so.1", points, TG_COUNT(points), f, &missing);
+  if (missing) tg_amd_drm_close(f);
+  return f->library != NULL;
 }
 
 void tg_amd_drm_close(tg_drm *f) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * What is used of libdrm_amdgpu.so.1, the library over the interface of Linux's amdgpu driver, and of libdrm.so.2
  * below it. Opened at run time; nothing is linked, and no header of theirs is needed. Names and layouts are those of
- * amdgpu.h, amdgpu_drm.h and xf86drm.h. Functions return 0 or a negative errno unless said otherwise. */
+ * amdgpu.h, amdgpu_drm.h and xf86drm.h. */
 #ifndef TG_DEVICES_AMD_DRM_H
 #define TG_DEVICES_AMD_DRM_H
 #include <stdbool.h>
@@ -44,35 +44,8 @@ typedef struct { char **nodes; int available; } tg_drm_device;                  
 
 typedef struct tg_drm {
   void *library;
-  int (*drmGetDevices2)(uint32_t flags, tg_drm_device **out, int most);           /* returns how many */
-  void (*drmFreeDevices)(tg_drm_device **, int n);
-  tg_drm_version *(*drmGetVersion)(int fd);
-  void (*drmFreeVersion)(tg_drm_version *);
-  int (*amdgpu_device_initialize)(int fd, uint32_t *major, uint32_t *minor, tg_drm_handle *out);
-  int (*amdgpu_device_deinitialize)(tg_drm_handle);
-  const char *(*amdgpu_get_marketing_name)(tg_drm_handle);                        /* NULL: unknown */
-  int (*amdgpu_query_gpu_info)(tg_drm_handle, tg_drm_chip *);
-  int (*amdgpu_query_heap_info)(tg_drm_handle, uint32_t heap, uint32_t flags, tg_drm_heap *);
-  int (*amdgpu_query_hw_ip_info)(tg_drm_handle, unsigned ip, unsigned instance, tg_drm_ip *);
-  int (*amdgpu_bo_alloc)(tg_drm_handle, tg_drm_allocation *, tg_drm_handle *out);
-  int (*amdgpu_bo_free)(tg_drm_handle);
-  int (*amdgpu_create_bo_from_user_mem)(tg_drm_handle, void *, uint64_t bytes, tg_drm_handle *out);
-  int (*amdgpu_bo_cpu_map)(tg_drm_handle, void **out);
-  int (*amdgpu_bo_cpu_unmap)(tg_drm_handle);
-  int (*amdgpu_va_range_alloc)(tg_drm_handle, int range, uint64_t bytes, uint64_t alignment, uint64_t wanted,
-                               uint64_t *address, tg_drm_handle *out, uint64_t flags);
-  int (*amdgpu_va_range_free)(tg_drm_handle);
-  int (*amdgpu_bo_va_op)(tg_drm_handle, uint64_t offset, uint64_t bytes, uint64_t address, uint64_t flags,
-                         uint32_t what);
-  int (*amdgpu_cs_ctx_create2)(tg_drm_handle, uint32_t priority, tg_drm_handle *out);
-  int (*amdgpu_cs_ctx_free)(tg_drm_handle);
-  int (*amdgpu_cs_query_reset_state2)(tg_drm_handle context, uint64_t *flags);
-  int (*amdgpu_cs_create_syncobj)(tg_drm_handle, uint32_t *out);
-  int (*amdgpu_cs_destroy_syncobj)(tg_drm_handle, uint32_t);
-  int (*amdgpu_cs_syncobj_timeline_wait)(tg_drm_handle, uint32_t *syncobjs, uint64_t *points, unsigned n,
-                                         int64_t deadline, unsigned flags, uint32_t *first);
-  int (*amdgpu_cs_submit_raw2)(tg_drm_handle, tg_drm_handle context, uint32_t list, int chunks_n, tg_drm_chunk *chunks,
-                               uint64_t *number);
+#define F(result, name, arguments) result(*name) arguments;
+#include "devices/amd/functions.def"
 } tg_drm;
 
 /* False: the library or one of its functions is missing. */

@@ -219,10 +219,6 @@ tg_status tg_amd_queue_after(tg_queue *head, tg_queue *of, uint64_t value, char 
 
 /* ---- launches ---- */
 
-static bool has(void *device, const void *memory, size_t bytes) {
-  return tg_pieces_have(&((tg_amd_device *)device)->pieces, memory, bytes);
-}
-
 static uint32_t arguments_bytes(const tg_amd_entry *e) { return (e->arguments + 63) & ~63u; }
 
 static void write_arguments(const tg_amd_code *k, const tg_work *w, const tg_amd_entry *e, char *to) {
@@ -259,15 +255,15 @@ tg_status tg_amd_queue_launch(tg_queue *head, tg_device_kernel *kernel, const tg
   tg_amd_queue *q = (tg_amd_queue *)head;
   const tg_amd_code *k = (const tg_amd_code *)kernel;
   const tg_code_info *info = &kernel->info;
-  tg_status s = tg_device_owns(kernel, w, has, device_of(q), message, n);
+  const tg_target *t = &device_of(q)->target;
+  const tg_grid_limits most = {{INT32_MAX, INT32_MAX, INT32_MAX}, t->local_bytes, t->max_threads, "tg"};
+  tg_status s = tg_device_owns(kernel, w, message, n);
   const tg_amd_entry *e = k->entry + (tg_device_unaligned(kernel, w) ? info->phases : 0);
   for (uint32_t p = 0; p < info->phases && s == TG_OK; p++) {
-    tg_grid grid;
-    if (!tg_grid_of(info, p, w->params, &grid))
-      return snprintf(message, n, "a dimension of the grid would reach 2^31"), TG_ELIMIT;
-    if (grid.local > device_of(q)->target.local_bytes || grid.threads > device_of(q)->target.max_threads)
-      return snprintf(message, n, "a workgroup is larger than the device's"), TG_ELIMIT;
-    if (grid.groups[0] && grid.groups[1] && grid.groups[2]) s = put_phase(q, k, w, &e[p], &grid, message, n);
+    tg_grid grid = {.threads = 0};
+    s = tg_device_kernel_grid(kernel, w, p, &most, &grid, message, n);
+    bool some = grid.groups[0] && grid.groups[1] && grid.groups[2];
+    if (s == TG_OK && some) s = put_phase(q, k, w, &e[p], &grid, message, n);
   }
   return s;
 }
@@ -337,7 +333,7 @@ static tg_status copy_out(tg_amd_queue *q, char *to, uint64_t from, uint64_t byt
 tg_status tg_amd_queue_copy(tg_queue *head, void *to, const void *from, size_t bytes, char *message, size_t n) {
   tg_amd_queue *q = (tg_amd_queue *)head;
   tg_amd_device *d = device_of(q);
-  bool in = has(d, to, bytes), out = has(d, from, bytes);
+  bool in = tg_memory_has(&d->head, to, bytes), out = tg_memory_has(&d->head, from, bytes);
   uint64_t there = (uint64_t)(uintptr_t)to, here = (uint64_t)(uintptr_t)from;
   if (in && out) return put_copy(q, there, here, bytes, message, n);
   if (in) return tg_amd_queue_copy_in(q, there, from, bytes, message, n);

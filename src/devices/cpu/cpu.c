@@ -13,15 +13,6 @@ enum { SLOTS = 64, ALIGN = 64 };
 
 /* ---- the device and its memory ---- */
 
-/* a piece of device memory; this struct is at the end of its block */
-typedef struct piece { struct piece *next; void *block; size_t bytes; char *memory; } piece;
-
-typedef struct {
-  tg_device head;
-  pthread_mutex_t lock;        /* guards pieces */
-  piece *pieces;
-} cpu;
-
 static bool describe(uint32_t i, tg_device_info *out) {
   tg_target t;
   if (i) return false;
@@ -35,59 +26,37 @@ static bool describe(uint32_t i, tg_device_info *out) {
 }
 
 static tg_status open_device(const tg_device *head, uint32_t i, tg_device **out, char *message, size_t n) {
-  cpu *d = head->allocator.alloc(head->allocator.user, sizeof *d);
   (void)i;
   if (head->native) return snprintf(message, n, "the CPU has no contexts of a driver"), TG_EINVAL;
+  tg_device *d = head->allocator.alloc(head->allocator.user, sizeof *d);
   if (!d) return snprintf(message, n, "out of memory"), TG_ENOMEM;
-  *d = (cpu){.head = *head};
-  d->head.driver = &tg_driver_cpu;
-  pthread_mutex_init(&d->lock, NULL);
-  *out = &d->head;
+  *d = *head;
+  d->driver = &tg_driver_cpu;
+  *out = d;
   return TG_OK;
 }
 
-static void free_piece(cpu *d, piece *p) { d->head.allocator.free(d->head.allocator.user, p->block, p->bytes); }
-
-static void close_device(tg_device *device) {
-  cpu *d = (cpu *)device;
-  tg_allocator a = d->head.allocator;
-  for (piece *p = d->pieces, *next; p; p = next) next = p->next, free_piece(d, p);
-  pthread_mutex_destroy(&d->lock);
+static void close_device(tg_device *d) {
+  tg_allocator a = d->allocator;
   a.free(a.user, d, sizeof *d);
 }
 
-static tg_status alloc_memory(tg_device *device, size_t bytes, uint32_t kind, void **out, char *message, size_t n) {
-  cpu *d = (cpu *)device;
+static tg_status alloc_memory(tg_device *d, uint32_t kind, tg_piece *p, char *message, size_t n) {
   (void)kind;                  /* all memory is the host's */
-  size_t rounded = (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1), all = rounded + ALIGN + sizeof(piece);
-  void *block = rounded < bytes || all < rounded ? NULL : d->head.allocator.alloc(d->head.allocator.user, all);
-  if (!block) return snprintf(message, n, "out of memory: %zu bytes", bytes), TG_ENOMEM;
-  char *memory = (char *)block + (ALIGN - (uintptr_t)block % ALIGN) % ALIGN;
-  piece *p = (piece *)(void *)(memory + rounded);
-  *p = (piece){.block = block, .bytes = all, .memory = memory};
-  pthread_mutex_lock(&d->lock);
-  p->next = d->pieces;
-  d->pieces = p;
-  pthread_mutex_unlock(&d->lock);
-  *out = memory;
+  char *block = p->bytes + ALIGN < p->bytes ? NULL : d->allocator.alloc(d->allocator.user, p->bytes + ALIGN);
+  if (!block) return snprintf(message, n, "out of memory: %zu bytes", p->bytes), TG_ENOMEM;
+  p->own = block;
+  p->at = block + (ALIGN - (uintptr_t)block % ALIGN) % ALIGN;
   return TG_OK;
 }
 
-static void free_memory(tg_device *device, void *memory) {
-  cpu *d = (cpu *)device;
-  pthread_mutex_lock(&d->lock);
-  piece **at = &d->pieces, *p;
-  while ((p = *at) && p->memory != memory) at = &p->next;
-  if (p) *at = p->next;
-  pthread_mutex_unlock(&d->lock);
-  if (p) free_piece(d, p);
+static tg_status import_memory(tg_device *d, uint32_t what, tg_piece *p, char *message, size_t n) {
+  (void)d, (void)what, (void)p, (void)message, (void)n;
+  return TG_OK;
 }
 
-static tg_status import_memory(tg_device *device, uint32_t what, void *memory, size_t bytes, void **out, char *message,
-                               size_t n) {
-  (void)device, (void)what, (void)bytes, (void)message, (void)n;
-  *out = memory;
-  return TG_OK;
+static void free_memory(tg_device *d, const tg_piece *p) {
+  if (p->own) d->allocator.free(d->allocator.user, p->own, p->bytes + ALIGN);   /* else imported */
 }
 
 /* ---- queues: work is done when it is put ---- */

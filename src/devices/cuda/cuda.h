@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include "devices/kernel.h"
-#include "devices/pieces.h"
+#include "devices/library.h"
 
 /* ---- what is used of libcuda.so.1 ---- */
 
@@ -21,70 +21,14 @@ typedef struct { size_t x, y, z, level; unsigned type; void *host; cuda_address 
 } cuda_side;
 typedef struct { cuda_side from, to; size_t width, height, depth; } cuda_copy;   /* CUDA_MEMCPY3D */
 
-/* Each function with the version of the driver (CUDA's, times 1000, plus ten times the minor one) that has it first.
- * The oldest chip that tg compiles for needs a driver of CUDA 11.0, so only later functions may be absent;
- * docs/devices.md says what is done without each. */
+/* The oldest chip that tg compiles for needs a driver of CUDA 11.0, so only later functions may be absent. */
 enum { TG_CUDA_OLDEST = 11000 };
-#define TG_CUDA_FUNCTIONS(F)                                                                                          \
-  F(cuInit, 2000, (unsigned))                                                                                         \
-  F(cuDriverGetVersion, 2020, (int *))                                                                                \
-  F(cuGetErrorString, 6000, (int, const char **))                                                                     \
-  F(cuDeviceGetCount, 2000, (int *))                                                                                  \
-  F(cuDeviceGet, 2000, (int *, int))                                                                                  \
-  F(cuDeviceGetName, 2000, (char *, int, int))                                                                        \
-  F(cuDeviceGetAttribute, 2000, (int *, int, int))                                                                    \
-  F(cuDeviceTotalMem_v2, 3020, (size_t *, int))                                                                       \
-  F(cuDeviceCanAccessPeer, 4000, (int *, int, int))                                                                   \
-  F(cuDevicePrimaryCtxRetain, 7000, (void **, int))                                                                   \
-  F(cuDevicePrimaryCtxRelease_v2, 11000, (int))                                                                       \
-  F(cuCtxPushCurrent_v2, 4000, (void *))                                                                              \
-  F(cuCtxPopCurrent_v2, 4000, (void **))                                                                              \
-  F(cuCtxGetDevice, 2000, (int *))                                                                                    \
-  F(cuCtxEnablePeerAccess, 4000, (void *, unsigned))                                                                  \
-  F(cuModuleLoadDataEx, 2010, (void **, const void *, unsigned, int *, void **))                                      \
-  F(cuModuleUnload, 2000, (void *))                                                                                   \
-  F(cuModuleGetFunction, 2000, (void **, void *, const char *))                                                       \
-  F(cuFuncGetAttribute, 2020, (int *, int, void *))                                                                   \
-  F(cuFuncSetAttribute, 9000, (void *, int, int))                                                                     \
-  F(cuMemAlloc_v2, 3020, (cuda_address *, size_t))                                                                    \
-  F(cuMemFree_v2, 3020, (cuda_address))                                                                               \
-  F(cuMemHostAlloc, 2020, (void **, size_t, unsigned))                                                                \
-  F(cuMemFreeHost, 2000, (void *))                                                                                    \
-  F(cuMemHostRegister_v2, 6050, (void *, size_t, unsigned))                                                           \
-  F(cuMemHostUnregister, 4000, (void *))                                                                              \
-  F(cuMemHostGetDevicePointer_v2, 3020, (cuda_address *, void *, unsigned))                                           \
-  F(cuPointerGetAttribute, 4000, (void *, int, cuda_address))                                                         \
-  F(cuMemcpyAsync, 4000, (cuda_address, cuda_address, size_t, void *))                                                \
-  F(cuStreamCreate, 2000, (void **, unsigned))                                                                        \
-  F(cuStreamDestroy_v2, 4000, (void *))                                                                               \
-  F(cuStreamGetCtx, 9020, (void *, void **))                                                                          \
-  F(cuStreamWaitEvent, 3020, (void *, void *, unsigned))                                                              \
-  F(cuStreamSynchronize, 2000, (void *))                                                                              \
-  F(cuEventCreate, 2000, (void **, unsigned))                                                                         \
-  F(cuEventDestroy_v2, 4000, (void *))                                                                                \
-  F(cuEventRecord, 2000, (void *, void *))                                                                            \
-  F(cuEventQuery, 2000, (void *))                                                                                     \
-  F(cuEventSynchronize, 2000, (void *))                                                                               \
-  F(cuEventElapsedTime, 2000, (float *, void *, void *))                                                              \
-  F(cuLaunchKernel, 4000, (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *,      \
-                           void **, void **))                                                                         \
-  F(cuGraphCreate, 10000, (void **, unsigned))                                                                        \
-  F(cuGraphDestroy, 10000, (void *))                                                                                  \
-  F(cuGraphAddKernelNode, 10000, (void **, void *, void *const *, size_t, const cuda_shape *))                        \
-  F(cuGraphAddMemcpyNode, 10000, (void **, void *, void *const *, size_t, const cuda_copy *, void *))                 \
-  F(cuGraphInstantiate_v2, 11000, (void **, void *, void **, char *, size_t))                                         \
-  F(cuGraphInstantiateWithFlags, 11040, (void **, void *, unsigned long long))                                        \
-  F(cuGraphExecDestroy, 10000, (void *))                                                                              \
-  F(cuGraphExecKernelNodeSetParams, 10010, (void *, void *, const cuda_shape *))                                      \
-  F(cuGraphExecMemcpyNodeSetParams, 10020, (void *, void *, const cuda_copy *, void *))                               \
-  F(cuGraphLaunch, 10000, (void *, void *))
 
 typedef struct {
   void *library;
   const char *missing;         /* the first function that the driver should have, and has not; NULL: none */
-#define F(name, since, arguments) int(*name) arguments;
-  TG_CUDA_FUNCTIONS(F)
-#undef F
+#define F(result, name, since, arguments) result(*name) arguments;
+#include "devices/cuda/functions.def"
 } cuda_functions;
 
 enum {                         /* CUdevice_attribute */
@@ -107,7 +51,6 @@ tg_status tg_cuda_failure(const cuda_functions *f, char *message, size_t n, cons
 /* ---- the device ---- */
 
 enum { CUDA_OWN, CUDA_PINNED, CUDA_NATIVE, CUDA_PAGES };   /* origins of pieces; own: the host's pages */
-typedef struct cuda_peer { struct cuda_peer *next; tg_device *device; } cuda_peer;
 
 typedef struct {
   tg_device head;
@@ -117,9 +60,6 @@ typedef struct {
   void *context;               /* CUcontext: the primary one, or the program's */
   void *zero;                  /* the event that times count from, recorded by the first queue */
   bool started;                /* it is */
-  tg_pieces pieces;
-  pthread_mutex_t lock;        /* guards peers */
-  cuda_peer *peers;
 } cuda_device;
 
 typedef struct {
@@ -143,15 +83,6 @@ static inline void tg_cuda_leave(const cuda_device *d) {
     calls;                                \
     if (!entered_) tg_cuda_leave(d);      \
   } while (0)
-
-/* ---- cuda.c: memory ---- */
-
-tg_status tg_cuda_alloc(tg_device *, size_t bytes, uint32_t kind, void **out, char *message, size_t n);
-tg_status tg_cuda_import(tg_device *, uint32_t what, void *memory, size_t bytes, void **out, char *message, size_t n);
-void tg_cuda_free(tg_device *, void *memory);
-tg_status tg_cuda_peer(tg_device *, tg_device *other, char *message, size_t n);
-/* Do all buffers of a launch lie in memory of the device or of its peers? */
-tg_status tg_cuda_owned(cuda_device *, const cuda_kernel *, const tg_work *, char *message, size_t n);
 
 /* ---- kernel.c ---- */
 

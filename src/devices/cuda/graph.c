@@ -82,8 +82,8 @@ static tg_status make(chain *c, const tg_graph_step *steps, uint32_t steps_n, ch
   return s;
 }
 
-static tg_status check(cuda_device *d, const tg_graph_step *s, char *message, size_t n) {
-  return s->kernel ? tg_cuda_owned(d, (const cuda_kernel *)s->kernel, &s->work, message, n) : TG_OK;
+static tg_status check(const tg_graph_step *s, char *message, size_t n) {
+  return s->kernel ? tg_device_owns(s->kernel, &s->work, message, n) : TG_OK;
 }
 
 void tg_cuda_graph_drop(tg_device *device, void *graph) {
@@ -104,7 +104,7 @@ tg_status tg_cuda_graph_make(tg_device *device, const tg_graph_step *steps, uint
   *c = (chain){.device = d};
   for (uint32_t i = 0; i < steps_n && s == TG_OK; i++) {
     c->nodes_n += parts_of(&steps[i]);
-    s = check(d, &steps[i], message, n);
+    s = check(&steps[i], message, n);
   }
   if (s == TG_OK && !(c->nodes = a->alloc(a->user, (c->nodes_n + 1) * sizeof *c->nodes)))
     s = (snprintf(message, n, "out of memory"), TG_ENOMEM);
@@ -160,7 +160,7 @@ tg_status tg_cuda_graph_put(tg_queue *q, void *graph, const tg_graph_step *steps
   chain *c = graph;
   tg_status s = TG_OK;
   for (uint32_t i = 0; i < steps_n && s == TG_OK && changed; i++)
-    if (changed[i]) s = check(c->device, &steps[i], message, n);
+    if (changed[i]) s = check(&steps[i], message, n);
   if (s != TG_OK) return s;
   int code = tg_cuda_enter(c->device);
   if (code) return wrong(c, message, n, code);

@@ -49,6 +49,16 @@ static tg_status ask_for_local(cuda_kernel *k, uint32_t i, char *message, size_t
   return code ? tg_cuda_failure(&d->f, message, n, "asking for LOCAL", code) : TG_OK;
 }
 
+/* The object may come from the cache; each launch checks the words of its grid (tg_grid_of). */
+static tg_status check(const tg_device_object *o, char *message, size_t n) {
+  if (!o->bytes || ((const char *)o->data)[o->bytes - 1])
+    return snprintf(message, n, "the object is no text of a kernel"), TG_INTERNAL;
+  if ((uint64_t)o->info->buffers + o->info->params < CUDA_ARGUMENTS) return TG_OK;
+  return snprintf(message, n, "a kernel of %u buffers and %u parameters: CUDA passes fewer than %d", o->info->buffers,
+                  o->info->params, CUDA_ARGUMENTS),
+         TG_ELIMIT;
+}
+
 static tg_status build(cuda_kernel *k, const tg_device_object *o, char *message, size_t n) {
   cuda_device *d = device_of(k);
   const char *name = tg_signature_strings(k->head.signature) + k->head.signature->name;
@@ -65,45 +75,25 @@ static tg_status build(cuda_kernel *k, const tg_device_object *o, char *message,
   return s;
 }
 
-/* The object may come from the cache, which is not trusted; each launch checks the words of its grid (tg_grid_of). */
-static const char *wrong_with(const tg_device_object *o) {
-  const tg_code_info *i = o->info;
-  if (!o->bytes || ((const char *)o->data)[o->bytes - 1]) return "the object is no text of a kernel";
-  if (o->signature->buffers_n != i->buffers || o->signature->params_n != i->params || !i->launch)
-    return "the object does not fit the kernel's signature";
-  return NULL;
-}
-
-tg_status tg_cuda_load(tg_device *device, const tg_device_object *o, tg_device_kernel **out, tg_env *err) {
-  const tg_allocator *a = &device->allocator;
-  cuda_device *d = (cuda_device *)device;
-  const char *wrong = wrong_with(o);
-  if (wrong) return snprintf(err->message, sizeof err->message, "%s", wrong), err->status = TG_INTERNAL;
-  if ((uint64_t)o->info->buffers + o->info->params >= CUDA_ARGUMENTS) {
-    snprintf(err->message, sizeof err->message, "a kernel of %u buffers and %u parameters: CUDA passes fewer than %d",
-             o->info->buffers, o->info->params, CUDA_ARGUMENTS);
-    return err->status = TG_ELIMIT;
-  }
-  cuda_kernel *k = a->alloc(a->user, sizeof *k);
-  tg_status s = TG_ENOMEM;
-  snprintf(err->message, sizeof err->message, "out of memory");
-  if (!k) return err->status = s;
-  *k = (cuda_kernel){.head = {.driver = &tg_driver_cuda, .device = device}};
-  bool kept = tg_device_kernel_keep(&k->head, o);
+static tg_status fill(tg_device_kernel *head, const tg_device_object *o, char *message, size_t n) {
+  cuda_kernel *k = (cuda_kernel *)head;
+  cuda_device *d = device_of(k);
+  const tg_allocator *a = &head->device->allocator;
   size_t functions = functions_of(k) ? functions_of(k) : 1;
+  tg_status s = check(o, message, n);
+  if (s != TG_OK) return s;
   k->function = a->alloc(a->user, functions * sizeof *k->function);
   k->local = a->alloc(a->user, functions * sizeof *k->local);
-  if (kept && k->function && k->local) {
-    int code = tg_cuda_enter(d);
-    if (code) s = tg_cuda_failure(&d->f, err->message, sizeof err->message, "reaching the context", code);
-    else {
-      s = build(k, o, err->message, sizeof err->message);
-      tg_cuda_leave(d);
-    }
-  }
-  if (s == TG_OK) *out = &k->head;
-  else tg_cuda_unload(&k->head);
-  return err->status = s;
+  if (!k->function || !k->local) return snprintf(message, n, "out of memory"), TG_ENOMEM;
+  int code = tg_cuda_enter(d);
+  if (code) return tg_cuda_failure(&d->f, message, n, "reaching the context", code);
+  s = build(k, o, message, n);
+  tg_cuda_leave(d);
+  return s;
+}
+
+tg_status tg_cuda_load(tg_device *d, const tg_device_object *o, tg_device_kernel **out, tg_env *err) {
+  return tg_device_kernel_load(&tg_driver_cuda, d, sizeof(cuda_kernel), o, fill, out, err);
 }
 
 /* ---- launches ---- */
@@ -117,25 +107,15 @@ void tg_cuda_arguments(const cuda_kernel *k, const tg_work *w, void *arguments[C
 
 tg_status tg_cuda_shape(const cuda_kernel *k, const tg_work *w, uint32_t phase, cuda_shape *out, bool *empty,
                         char *message, size_t n) {
-  static const int64_t most[3] = {INT32_MAX, 65535, 65535};   /* CUDA C++ Programming Guide, "Compute Capabilities" */
-  tg_grid g;
   uint32_t i = 2 * phase + tg_device_unaligned(&k->head, w);
-  if (!tg_grid_of(&k->head.info, phase, w->params, &g))
-    return snprintf(message, n, "phase %u needs 2^31 workgroups or more along an axis", phase), TG_ELIMIT;
-  if (g.local > INT32_MAX || (int64_t)g.local > k->local[i])
-    return snprintf(message, n, "phase %u needs %llu bytes of LOCAL, the device gives %d", phase,
-                    (unsigned long long)g.local, k->local[i]),
-           TG_ELIMIT;
+  /* CUDA C++ Programming Guide, "Compute Capabilities" */
+  const tg_grid_limits most = {{INT32_MAX, 65535, 65535}, (uint64_t)k->local[i], UINT32_MAX, "CUDA"};
+  tg_grid g;
+  tg_status s = tg_device_kernel_grid(&k->head, w, phase, &most, &g, message, n);
+  if (s != TG_OK) return s;
   *out = (cuda_shape){.function = k->function[i], .threads = {g.threads, 1, 1}, .local = (unsigned)g.local};
   *empty = false;
-  for (int x = 0; x < 3; x++) {
-    *empty |= g.groups[x] == 0;
-    if (g.groups[x] > most[x])
-      return snprintf(message, n, "phase %u needs %lld workgroups along %c, CUDA launches at most %lld", phase,
-                      (long long)g.groups[x], "xyz"[x], (long long)most[x]),
-             TG_ELIMIT;
-    out->groups[x] = (unsigned)g.groups[x];
-  }
+  for (int x = 0; x < 3; x++) *empty |= g.groups[x] == 0, out->groups[x] = (unsigned)g.groups[x];
   return TG_OK;
 }
 
@@ -146,7 +126,7 @@ tg_status tg_cuda_launch(tg_queue *head, tg_device_kernel *kernel, const tg_work
   void *arguments[CUDA_ARGUMENTS];
   cuda_shape s;
   bool empty;
-  tg_status status = tg_cuda_owned(d, k, w, message, n);
+  tg_status status = tg_device_owns(kernel, w, message, n);
   if (status != TG_OK) return status;
   tg_cuda_arguments(k, w, arguments);
   int code = tg_cuda_enter(d);

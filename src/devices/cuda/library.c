@@ -5,21 +5,13 @@
 #include "devices/cuda/cuda.h"
 
 bool tg_cuda_library(cuda_functions *f) {
-  static const struct { const char *name; size_t at; int since;
-  } names[] = {
-#define F(name, since, arguments) {#name, offsetof(cuda_functions, name), since},
-      TG_CUDA_FUNCTIONS(F)
-#undef F
+  static const tg_entry_point points[] = {
+#define F(result, name, since, arguments) {#name, offsetof(cuda_functions, name), (since) > TG_CUDA_OLDEST},
+#include "devices/cuda/functions.def"
   };
   *f = (cuda_functions){.missing = NULL};
-  /* NODELETE: the driver has threads that run on after the library is closed */
-  f->library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  f->library = tg_library_open("libcuda.so.1", points, TG_COUNT(points), f, &f->missing);
   if (!f->library) return false;
-  for (uint32_t i = 0; i < TG_COUNT(names); i++) {
-    void *at = dlsym(f->library, names[i].name);
-    memcpy((char *)f + names[i].at, &at, sizeof at);
-    if (!at && names[i].since <= TG_CUDA_OLDEST && !f->missing) f->missing = names[i].name;
-  }
   if (f->cuInit && f->cuDeviceGetCount && f->cuDeviceGet && f->cuDeviceGetName && f->cuDriverGetVersion &&
       f->cuDeviceGetAttribute && !f->cuInit(0))
     return true;

@@ -6,55 +6,14 @@
 static const opencl_bits all_types = 0xffffffff;
 
 bool tg_opencl_library(opencl_functions *f) {
-  static const struct { const char *name; size_t at;
-  } names[] = {
-#define F(name) {#name, offsetof(opencl_functions, name)}
-      F(clGetPlatformIDs),
-      F(clGetDeviceIDs),
-      F(clGetDeviceInfo),
-      F(clCreateContext),
-      F(clReleaseContext),
-      F(clCreateCommandQueueWithProperties),
-      F(clReleaseCommandQueue),
-      F(clCreateProgramWithSource),
-      F(clBuildProgram),
-      F(clGetProgramBuildInfo),
-      F(clReleaseProgram),
-      F(clCreateKernel),
-      F(clReleaseKernel),
-      F(clSetKernelArg),
-      F(clSetKernelArgSVMPointer),
-      F(clEnqueueNDRangeKernel),
-      F(clEnqueueSVMMemcpy),
-      F(clSVMAlloc),
-      F(clSVMFree),
-      F(clEnqueueMarkerWithWaitList),
-      F(clEnqueueBarrierWithWaitList),
-      F(clWaitForEvents),
-      F(clGetEventInfo),
-      F(clGetEventProfilingInfo),
-      F(clRetainEvent),
-      F(clReleaseEvent),
-      F(clGetContextInfo),
-      F(clRetainContext),
-      F(clGetCommandQueueInfo),
-      F(clRetainCommandQueue),
-      F(clFlush),
-      F(clFinish)
-#undef F
+  static const tg_entry_point points[] = {
+#define F(result, name, since, arguments) {#name, offsetof(opencl_functions, name), (since) > 20},
+#include "devices/opencl/functions.def"
   };
-  /* NODELETE: drivers have threads that run on after the library is closed */
-  f->library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  for (uint32_t i = 0; f->library && i < TG_COUNT(names); i++) {
-    void *at = dlsym(f->library, names[i].name);
-    if (!at) {                 /* older than 2.0 */
-      dlclose(f->library);
-      return false;
-    }
-    memcpy((char *)f + names[i].at, &at, sizeof at);
-  }
-  void *il = f->library ? dlsym(f->library, "clCreateProgramWithIL") : NULL;
-  memcpy(&f->clCreateProgramWithIL, &il, sizeof il);
+  const char *missing = NULL;
+  *f = (opencl_functions){.library = NULL};
+  f->library = tg_library_open("libOpenCL.so.1", points, TG_COUNT(points), f, &missing);
+  if (missing) dlclose(f->library), f->library = NULL;
   return f->library != NULL;
 }
 

@@ -10,15 +10,9 @@
 
 enum { OWN, IMPORTED };   /* origins of pieces */
 
-static void give_back(const opencl_device *d, const tg_piece *p) {
-  if (p->origin == OWN) d->f.clSVMFree(d->context, (void *)(uintptr_t)p->at);
-}
-
 static void close_device(tg_device *device) {
   opencl_device *d = (opencl_device *)device;
   tg_allocator a = d->head.allocator;
-  for (size_t i = 0; i < d->pieces.n; i++) give_back(d, &d->pieces.piece[i]);
-  tg_pieces_close(&d->pieces, &a);
   if (d->context) d->f.clReleaseContext(d->context);
   dlclose(d->f.library);
   pthread_mutex_destroy(&d->lock);
@@ -68,7 +62,6 @@ static tg_status open_device(const tg_device *head, uint32_t i, tg_device **out,
     return snprintf(message, n, "the device is gone"), TG_MISS;
   }
   pthread_mutex_init(&d->lock, NULL);
-  tg_pieces_open(&d->pieces);
   fill_target(d);
   d->tasks_alone = (tg_opencl_number(&d->f, d->device, CL_DEVICE_TYPE) & CL_TYPE_CPU) != 0;
   *out = &d->head;
@@ -80,41 +73,31 @@ static tg_status open_device(const tg_device *head, uint32_t i, tg_device **out,
   return tg_opencl_failure(message, n, "opening the device", code);
 }
 
-static tg_status alloc_memory(tg_device *device, size_t bytes, uint32_t kind, void **out, char *message, size_t n) {
+static tg_status alloc_memory(tg_device *device, uint32_t kind, tg_piece *p, char *message, size_t n) {
   opencl_device *d = (opencl_device *)device;
   bool host = kind == TG_MEMORY_HOST;
   if (host && !(tg_opencl_number(&d->f, d->device, CL_SVM) & CL_SVM_FINE))
     return snprintf(message, n, "this device has no memory that the host reaches at once (fine-grained SVM)"),
            TG_EINVAL;
-  void *memory = d->f.clSVMAlloc(d->context, CL_READ_WRITE | (host ? CL_MEM_FINE : 0), bytes ? bytes : 1, 64);
-  if (!memory) return snprintf(message, n, "out of memory: %zu bytes of the device's", bytes), TG_ENOMEM;
-  const tg_piece piece = {.at = memory, .bytes = bytes, .origin = OWN};
-  if (tg_pieces_add(&d->pieces, &d->head.allocator, piece, message, n)) return *out = memory, TG_OK;
-  give_back(d, &piece);
-  return TG_ENOMEM;
+  p->at = d->f.clSVMAlloc(d->context, CL_READ_WRITE | (host ? CL_MEM_FINE : 0), p->bytes ? p->bytes : 1, 64);
+  p->origin = OWN;
+  return p->at ? TG_OK : (snprintf(message, n, "out of memory: %zu bytes of the device's", p->bytes), TG_ENOMEM);
 }
 
-static tg_status import_memory(tg_device *device, uint32_t what, void *memory, size_t bytes, void **out, char *message,
-                               size_t n) {
+static tg_status import_memory(tg_device *device, uint32_t what, tg_piece *p, char *message, size_t n) {
   opencl_device *d = (opencl_device *)device;
   if (what == TG_IMPORT_NATIVE && !device->native)
     return snprintf(message, n, "memory of OpenCL is imported where the device was opened with its cl_context"),
            TG_EINVAL;
   if (what == TG_IMPORT_PAGES && !(tg_opencl_number(&d->f, d->device, CL_SVM) & CL_SVM_SYSTEM))
     return snprintf(message, n, "this device cannot reach memory of the process (SVM of the system)"), TG_EINVAL;
-  *out = memory;
-  const tg_piece piece = {.at = memory, .bytes = bytes, .origin = IMPORTED};
-  return tg_pieces_add(&d->pieces, &d->head.allocator, piece, message, n) ? TG_OK : TG_ENOMEM;
+  p->origin = IMPORTED;
+  return TG_OK;
 }
 
-static void free_memory(tg_device *device, void *memory) {
-  opencl_device *d = (opencl_device *)device;
-  tg_piece piece;
-  if (tg_pieces_take(&d->pieces, memory, &piece)) give_back(d, &piece);
-}
-
-static bool has(void *device, const void *memory, size_t bytes) {
-  return tg_pieces_have(&((opencl_device *)device)->pieces, memory, bytes);
+static void free_memory(tg_device *device, const tg_piece *p) {
+  const opencl_device *d = (const opencl_device *)device;
+  if (p->origin == OWN) d->f.clSVMFree(d->context, (void *)(uintptr_t)p->at);
 }
 
 /* ---- kernels ---- */
@@ -199,27 +182,20 @@ static tg_status build(cl_kernel *k, const tg_device_object *o, char *message, s
   return TG_OK;
 }
 
-static tg_status load(tg_device *device, const tg_device_object *o, tg_device_kernel **out, tg_env *err) {
-  const tg_allocator *a = &device->allocator;
-  cl_kernel *k = a->alloc(a->user, sizeof *k);
-  tg_status s = TG_ENOMEM;
-  snprintf(err->message, sizeof err->message, "out of memory");
-  if (k) {
-    *k = (cl_kernel){.head = {.driver = &tg_driver_opencl, .device = device}};
-    bool code = o->bytes && (is_spirv(o->data, o->bytes) || !((const char *)o->data)[o->bytes - 1]);
-    bool valid = code && steps_valid(o->info) &&
-                 o->signature->buffers_n == o->info->buffers && o->signature->params_n == o->info->params;
-    bool kept = valid && tg_device_kernel_keep(&k->head, o);
-    size_t bytes = kernels_of(k) * sizeof *k->kernel;
-    if (kept) k->kernel = a->alloc(a->user, bytes ? bytes : 1);
-    if (k->kernel) memset(k->kernel, 0, bytes);
-    if (!valid)
-      s = TG_INTERNAL, snprintf(err->message, sizeof err->message, "the object is neither text nor SPIR-V of a kernel");
-    else if (k->kernel) s = build(k, o, err->message, sizeof err->message);
-    if (s == TG_OK) *out = &k->head;
-    else unload(&k->head);
-  }
-  return err->status = s;
+static tg_status fill(tg_device_kernel *head, const tg_device_object *o, char *message, size_t n) {
+  cl_kernel *k = (cl_kernel *)head;
+  const tg_allocator *a = &head->device->allocator;
+  bool code = o->bytes && (is_spirv(o->data, o->bytes) || !((const char *)o->data)[o->bytes - 1]);
+  if (!code || !steps_valid(&head->info))
+    return snprintf(message, n, "the object is neither text nor SPIR-V of a kernel"), TG_INTERNAL;
+  size_t bytes = kernels_of(k) * sizeof *k->kernel;
+  if (!(k->kernel = a->alloc(a->user, bytes ? bytes : 1))) return snprintf(message, n, "out of memory"), TG_ENOMEM;
+  memset(k->kernel, 0, bytes);
+  return build(k, o, message, n);
+}
+
+static tg_status load(tg_device *d, const tg_device_object *o, tg_device_kernel **out, tg_env *err) {
+  return tg_device_kernel_load(&tg_driver_opencl, d, sizeof(cl_kernel), o, fill, out, err);
 }
 
 /* ---- launches ---- */
@@ -278,7 +254,7 @@ static void set_arguments(run *r) {
 static tg_status launch(tg_queue *q, tg_device_kernel *head, const tg_work *w, char *message, size_t n) {
   run r = {.queue = ((opencl_queue *)q)->queue, .k = (cl_kernel *)head, .w = w};
   opencl_device *d = device_of(r.k);
-  tg_status s = tg_device_owns(head, w, has, d, message, n);
+  tg_status s = tg_device_owns(head, w, message, n);
   if (s != TG_OK) return s;
   pthread_mutex_lock(&d->lock);
   set_arguments(&r);

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include "devices/kernel.h"
-#include "devices/pieces.h"
+#include "devices/library.h"
 
 /* ---- what is used of CL/cl.h ---- */
 
@@ -50,43 +50,8 @@ enum {
 };
 typedef struct {
   void *library;
-  int (*clGetPlatformIDs)(unsigned, opencl_handle *, unsigned *);
-  int (*clGetDeviceIDs)(opencl_handle, opencl_bits, unsigned, opencl_handle *, unsigned *);
-  int (*clGetDeviceInfo)(opencl_handle, unsigned, size_t, void *, size_t *);
-  opencl_handle (*clCreateContext)(const intptr_t *, unsigned, const opencl_handle *, void *, void *, int *);
-  int (*clReleaseContext)(opencl_handle);
-  opencl_handle (*clCreateCommandQueueWithProperties)(opencl_handle, opencl_handle, const opencl_bits *, int *);
-  int (*clReleaseCommandQueue)(opencl_handle);
-  opencl_handle (*clCreateProgramWithSource)(opencl_handle, unsigned, const char **, const size_t *, int *);
-  /* NULL: the library is older than OpenCL 2.1 */
-  opencl_handle (*clCreateProgramWithIL)(opencl_handle, const void *, size_t, int *);
-  int (*clBuildProgram)(opencl_handle, unsigned, const opencl_handle *, const char *, void *, void *);
-  int (*clGetProgramBuildInfo)(opencl_handle, opencl_handle, unsigned, size_t, void *, size_t *);
-  int (*clReleaseProgram)(opencl_handle);
-  opencl_handle (*clCreateKernel)(opencl_handle, const char *, int *);
-  int (*clReleaseKernel)(opencl_handle);
-  int (*clSetKernelArg)(opencl_handle, unsigned, size_t, const void *);
-  int (*clSetKernelArgSVMPointer)(opencl_handle, unsigned, const void *);
-  int (*clEnqueueNDRangeKernel)(opencl_handle, opencl_handle, unsigned, const size_t *, const size_t *, const size_t *,
-      unsigned,
-                                const opencl_handle *, opencl_handle *);
-  int (*clEnqueueSVMMemcpy)(opencl_handle, unsigned, void *, const void *, size_t, unsigned, const opencl_handle *,
-      opencl_handle *);
-  void *(*clSVMAlloc)(opencl_handle, opencl_bits, size_t, unsigned);
-  void (*clSVMFree)(opencl_handle, void *);
-  int (*clEnqueueMarkerWithWaitList)(opencl_handle, unsigned, const opencl_handle *, opencl_handle *);
-  int (*clEnqueueBarrierWithWaitList)(opencl_handle, unsigned, const opencl_handle *, opencl_handle *);
-  int (*clWaitForEvents)(unsigned, const opencl_handle *);
-  int (*clGetEventInfo)(opencl_handle, unsigned, size_t, void *, size_t *);
-  int (*clGetEventProfilingInfo)(opencl_handle, unsigned, size_t, void *, size_t *);
-  int (*clRetainEvent)(opencl_handle);
-  int (*clReleaseEvent)(opencl_handle);
-  int (*clGetContextInfo)(opencl_handle, unsigned, size_t, void *, size_t *);
-  int (*clRetainContext)(opencl_handle);
-  int (*clGetCommandQueueInfo)(opencl_handle, unsigned, size_t, void *, size_t *);
-  int (*clRetainCommandQueue)(opencl_handle);
-  int (*clFlush)(opencl_handle);
-  int (*clFinish)(opencl_handle);
+#define F(result, name, since, arguments) result(*name) arguments;
+#include "devices/opencl/functions.def"
 } opencl_functions;
 
 /* ---- library.c ---- */
@@ -109,7 +74,6 @@ typedef struct {
   opencl_handle device, context;
   bool tasks_alone;            /* workgroups have one work-item, which runs whole tasks: on CPUs */
   pthread_mutex_t lock;        /* held while arguments are set and the kernel is started */
-  tg_pieces pieces;
 } opencl_device;
 
 /* A mark's event is kept until the mark is seen reached. */
