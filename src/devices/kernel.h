@@ -4,7 +4,7 @@
 #define TG_DEVICES_KERNEL_H
 #include "devices/device.h"
 
-/* Makes a kernel: the driver's struct, of so many bytes, with its head, which has copies of the object's facts, list of
+/* Makes a kernel: the driver's struct, of this size, with its head, which has copies of the object's facts, list of
  * launches and signature; the rest is 0, for `fill` to set. What fails leaves a kernel for the driver's unload, which
  * ends with drop. Whether the object fits the signature has been checked, since it may come from the cache, which is
  * not trusted. */
