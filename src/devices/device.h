@@ -2,7 +2,9 @@
  * The interface of devices: a table of functions (tg_driver) that each kind of device fills (cpu/, opencl/), and the
  * entry points that use it. What is the same for all devices is not in the table: checking a launch's arguments against
  * the kernel's signature and timing (device.c), queues' locks, scratch memory, the default queue and lost devices
- * (queue.c), graphs (graph.c). docs/adding.md tells how to add a device. */
+ * (queue.c), graphs (graph.c), which memory there is (memory.c); and what several drivers share: loading kernels and
+ * their grids (kernel.c), marks that are events (marks.c), libraries (library.c). docs/adding.md tells how to add a
+ * device. */
 #ifndef TG_DEVICES_DEVICE_H
 #define TG_DEVICES_DEVICE_H
 #include <stdatomic.h>

@@ -15,13 +15,14 @@ typedef struct {
   tg_device *device;
   const char *name;
   tg_device_info about;
-  tg_kernel *add, *twice;
+  tg_kernel *add, *twice, *turned;
   float *x, *y;                /* the device's */
   float mine[N];
 } run;
 
 static const char add[] = "kernel add(N in 1..1000, D in 0..1000) { in(x, f32, [N]); inout(y, f32, [N]); range(i, N) y[i] = y[i] + x[i] + f32(D); }";
 static const char twice[] = "kernel twice(N in 1..1000) { inout(y, f32, [N]); range(i, N) y[i] = y[i] * 2 + 1; }";
+static const char turned[] = "kernel turned() { in(x, f32, [37], [-1]); out(y, f32, [37]); range(i, 37) y[i] = x[i]; }";
 
 static const char *why(const run *r) { return tg_error_message(r->context); }
 
@@ -231,6 +232,17 @@ static void memory(run *r) {
   tg_argument beside = {(char *)r->y + 1, (N - 1) * sizeof(float)};
   int64_t fewer = N - 1;
   REFUSED(tg_queue_launch(q, r->twice, &(tg_launch){.buffers = &beside, .buffers_n = 1, .params = &fewer, .params_n = 1}), TG_EINVAL, "is not aligned to its elements");
+  tg_argument small = {r->y, N * sizeof(float) - 4}, down[] = {{r->x, N * sizeof(float)}, {r->y, N * sizeof(float)}};
+  int64_t all_of_it = N;
+  const size_t little[] = {4, 0}, enough[] = {36 * sizeof(float), 0};
+  REFUSED(tg_queue_launch(q, r->twice, &(tg_launch){.buffers = &small, .buffers_n = 1, .params = &all_of_it, .params_n = 1}), TG_EINVAL, "'y' has 3996 bytes, 4000 are needed");
+  REFUSED(tg_queue_launch(q, r->turned, &(tg_launch){.buffers = down, .buffers_n = 2, .offsets = little}), TG_EINVAL, "before its element of subscripts 0, whose offset is 4");
+  for (int i = 0; i < N; i++) r->mine[i] = (float)i;
+  FINE(tg_device_copy(r->device, r->x, r->mine, sizeof r->mine));
+  FINE(tg_queue_launch(q, r->turned, &(tg_launch){.buffers = down, .buffers_n = 2, .offsets = enough}));
+  FINE(tg_device_finish(r->device));
+  FINE(tg_device_copy(r->device, r->mine, r->y, sizeof r->mine));
+  CHECK(r->mine[0] == 36 && r->mine[36] == 0, "%s: %g %g", r->name, r->mine[0], r->mine[36]);
   REFUSED(tg_device_alloc_kind(r->device, 4, 9, &none), TG_EINVAL, "no such kind");
   REFUSED(tg_device_import(r->device, 9, r->mine, 4096, &none), TG_EINVAL, "no such kind");
   REFUSED(tg_device_import(r->device, TG_IMPORT_PAGES, NULL, 4096, &none), TG_EINVAL, "no memory");
@@ -293,10 +305,11 @@ static void on(const char *name, uint32_t i) {
   REFUSED(tg_device_open_native(r->context, i, NULL, &cpu), TG_EINVAL, "no context");
   FINE(tg_kernel_compile_text(r->context, "add", add, &(tg_compile_options){.device = r->device}, &r->add));
   FINE(tg_kernel_compile_text(r->context, "twice", twice, &(tg_compile_options){.device = r->device}, &r->twice));
+  FINE(tg_kernel_compile_text(r->context, "turned", turned, &(tg_compile_options){.device = r->device}, &r->turned));
   FINE(tg_device_alloc(r->device, sizeof r->mine, (void **)&r->x));
   FINE(tg_device_alloc(r->device, sizeof r->mine, (void **)&r->y));
-  if (r->add && r->twice && r->x && r->y) orders(r), ring(r), times(r), graphs(r), memory(r), workspace(r);
-  tg_kernel_free(r->add), tg_kernel_free(r->twice);
+  if (r->add && r->twice && r->turned && r->x && r->y) orders(r), ring(r), times(r), graphs(r), memory(r), workspace(r);
+  tg_kernel_free(r->add), tg_kernel_free(r->twice), tg_kernel_free(r->turned);
   tg_context_free(r->context);
   CHECK(pieces == 0, "%s: %ld pieces are left", name, pieces);
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include "devices/kernel.h"
 #include "devices/library.h"
+#include "devices/marks.h"
 
 /* ---- what is used of libcuda.so.1 ---- */
 
@@ -62,11 +63,12 @@ typedef struct {
   bool started;                /* it is */
 } cuda_device;
 
+/* local: the most dynamic LOCAL that a launch may have */
+typedef struct { void *function; int local; } cuda_entry;
 typedef struct {
   tg_device_kernel head;
-  /* of each phase: the normal entry and the one for unaligned buffers, or the first twice */
-  void *module, **function;
-  int *local;                  /* of each function: the most dynamic LOCAL that a launch may have */
+  void *module;
+  cuda_entry *entry;           /* of each phase: the normal one and that for unaligned buffers, or the first twice */
 } cuda_kernel;
 
 /* The driver's calls work on the context that is current in the calling thread. These two put the device's there, and
@@ -99,17 +101,11 @@ tg_status tg_cuda_launch(tg_queue *, tg_device_kernel *, const tg_work *, char *
 
 /* ---- queue.c ---- */
 
-/* A mark's event is kept until the mark is seen reached, and then used again. waiters: threads that wait for it */
-typedef struct cuda_mark { struct cuda_mark *next; void *event; uint64_t value; uint32_t waiters; } cuda_mark;
-
 typedef struct {
   tg_queue head;
   void *stream;                /* CUstream */
-  pthread_mutex_t lock;        /* guards what follows, since waits come from any thread */
-  cuda_mark *first, **last;    /* by value */
-  cuda_mark *spare;
-  uint64_t submitted;
-  void *stamp[TG_QUEUE_STAMPS];
+  tg_marks marks;
+  void *stamp[TG_QUEUE_STAMPS];   /* guarded by the marks' lock */
 } cuda_queue;
 
 tg_status tg_cuda_queue_open(const tg_queue *head, tg_queue **out, char *message, size_t n);

@@ -13,8 +13,7 @@ void tg_cuda_unload(tg_device_kernel *head) {
   cuda_device *d = device_of(k);
   tg_allocator a = d->head.allocator;
   if (k->module) TG_CUDA_GIVE_BACK(d, d->f.cuModuleUnload(k->module));
-  if (k->function) a.free(a.user, k->function, functions_of(k) * sizeof *k->function);
-  if (k->local) a.free(a.user, k->local, functions_of(k) * sizeof *k->local);
+  if (k->entry) a.free(a.user, k->entry, (functions_of(k) + 1) * sizeof *k->entry);
   tg_device_kernel_drop(&k->head);
   a.free(a.user, k, sizeof *k);
 }
@@ -39,13 +38,12 @@ static tg_status load_module(cuda_kernel *k, const char *text, char *message, si
 
 /* Functions must ask for more dynamic LOCAL than all may have. What is left beside a function's own is requested, which
  * costs nothing: each launch takes what it needs. */
-static tg_status ask_for_local(cuda_kernel *k, uint32_t i, char *message, size_t n) {
+static tg_status ask_for_local(const cuda_device *d, cuda_entry *e, char *message, size_t n) {
   enum { OWN_LOCAL = 1, DYNAMIC_LOCAL = 8 };     /* CUfunction_attribute */
-  cuda_device *d = device_of(k);
-  int own = 0, code = d->f.cuFuncGetAttribute(&own, OWN_LOCAL, k->function[i]);
-  k->local[i] = LOCAL_UNASKED - own;
+  int own = 0, code = d->f.cuFuncGetAttribute(&own, OWN_LOCAL, e->function);
+  e->local = LOCAL_UNASKED - own;
   int most = tg_cuda_attribute(&d->f, d->device, CUDA_LOCAL) - own;
-  if (!code && most > k->local[i]) code = d->f.cuFuncSetAttribute(k->function[i], DYNAMIC_LOCAL, k->local[i] = most);
+  if (!code && most > e->local) code = d->f.cuFuncSetAttribute(e->function, DYNAMIC_LOCAL, e->local = most);
   return code ? tg_cuda_failure(&d->f, message, n, "asking for LOCAL", code) : TG_OK;
 }
 
@@ -67,9 +65,9 @@ static tg_status build(cuda_kernel *k, const tg_device_object *o, char *message,
     char function[256];
     bool unaligned = i % 2 && k->head.info.aligned;
     snprintf(function, sizeof function, "%s_%u%s", name, i / 2, unaligned ? "_unaligned" : "");
-    int code = d->f.cuModuleGetFunction(&k->function[i], k->module, function);
+    int code = d->f.cuModuleGetFunction(&k->entry[i].function, k->module, function);
     if (code) s = tg_cuda_failure(&d->f, message, n, "finding a function of the kernel", code);
-    else s = ask_for_local(k, i, message, n);
+    else s = ask_for_local(d, &k->entry[i], message, n);
   }
   k->head.scratch = (size_t)o->info->shared;
   return s;
@@ -79,12 +77,10 @@ static tg_status fill(tg_device_kernel *head, const tg_device_object *o, char *m
   cuda_kernel *k = (cuda_kernel *)head;
   cuda_device *d = device_of(k);
   const tg_allocator *a = &head->device->allocator;
-  size_t functions = functions_of(k) ? functions_of(k) : 1;
   tg_status s = check(o, message, n);
   if (s != TG_OK) return s;
-  k->function = a->alloc(a->user, functions * sizeof *k->function);
-  k->local = a->alloc(a->user, functions * sizeof *k->local);
-  if (!k->function || !k->local) return snprintf(message, n, "out of memory"), TG_ENOMEM;
+  k->entry = a->alloc(a->user, (functions_of(k) + 1) * sizeof *k->entry);   /* there may be none */
+  if (!k->entry) return snprintf(message, n, "out of memory"), TG_ENOMEM;
   int code = tg_cuda_enter(d);
   if (code) return tg_cuda_failure(&d->f, message, n, "reaching the context", code);
   s = build(k, o, message, n);
@@ -109,11 +105,11 @@ tg_status tg_cuda_shape(const cuda_kernel *k, const tg_work *w, uint32_t phase, 
                         char *message, size_t n) {
   uint32_t i = 2 * phase + tg_device_unaligned(&k->head, w);
   /* CUDA C++ Programming Guide, "Compute Capabilities" */
-  const tg_grid_limits most = {{INT32_MAX, 65535, 65535}, (uint64_t)k->local[i], UINT32_MAX, "CUDA"};
+  const tg_grid_limits most = {{INT32_MAX, 65535, 65535}, (uint64_t)k->entry[i].local, UINT32_MAX, "CUDA"};
   tg_grid g;
   tg_status s = tg_device_kernel_grid(&k->head, w, phase, &most, &g, message, n);
   if (s != TG_OK) return s;
-  *out = (cuda_shape){.function = k->function[i], .threads = {g.threads, 1, 1}, .local = (unsigned)g.local};
+  *out = (cuda_shape){.function = k->entry[i].function, .threads = {g.threads, 1, 1}, .local = (unsigned)g.local};
   *empty = false;
   for (int x = 0; x < 3; x++) *empty |= g.groups[x] == 0, out->groups[x] = (unsigned)g.groups[x];
   return TG_OK;

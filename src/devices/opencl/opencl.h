@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include "devices/kernel.h"
 #include "devices/library.h"
+#include "devices/marks.h"
 
 /* ---- what is used of CL/cl.h ---- */
 
@@ -76,18 +77,12 @@ typedef struct {
   pthread_mutex_t lock;        /* held while arguments are set and the kernel is started */
 } opencl_device;
 
-/* A mark's event is kept until the mark is seen reached. */
-typedef struct opencl_mark { struct opencl_mark *next; opencl_handle event; uint64_t value; } opencl_mark;
-
 typedef struct {
   tg_queue head;
   opencl_handle queue;
   bool clock;                  /* its events have times */
-  pthread_mutex_t lock;        /* guards what follows, since waits come from any thread */
-  opencl_mark *first, **last;  /* by value */
-  uint64_t submitted;
-  int failed;                  /* code of the first mark that failed; 0: none */
-  opencl_handle stamp[TG_QUEUE_STAMPS];
+  tg_marks marks;
+  opencl_handle stamp[TG_QUEUE_STAMPS];   /* guarded by the marks' lock */
 } opencl_queue;
 
 tg_status tg_opencl_queue_open(const tg_queue *head, tg_queue **out, char *message, size_t n);

@@ -1,13 +1,46 @@
 /* SPDX-License-Identifier: MIT
- * Queues of OpenCL: in order, each mark an event. An event is kept until it is seen finished, so marks cost nothing
- * that grows. A wait with a limit looks at the event again and again, since OpenCL has no such wait. Times are those of
- * markers' ends (clGetEventProfilingInfo). */
-#define _POSIX_C_SOURCE 200809L
-#include <time.h>
+ * Queues of OpenCL: in order, each mark an event. Times are those of markers' ends (clGetEventProfilingInfo). */
 #include "devices/opencl/opencl.h"
 
 static opencl_device *device_of(const opencl_queue *q) { return (opencl_device *)q->head.device; }
 static const opencl_functions *functions_of(const opencl_queue *q) { return &device_of(q)->f; }
+
+/* ---- events of marks ---- */
+
+enum { PENDING = 1 };
+
+static int put_event(tg_queue *head, void **event) {
+  opencl_queue *q = (opencl_queue *)head;
+  return functions_of(q)->clEnqueueMarkerWithWaitList(q->queue, 0, NULL, event);
+}
+
+/* A status below 0: its work failed. */
+static int look_at(tg_queue *q, void *event) {
+  int status = 0,
+      code = functions_of((opencl_queue *)q)
+                 ->clGetEventInfo(event, CL_EXECUTION_STATUS, sizeof status, &status, NULL);
+  return code ? code : status > 0 ? PENDING : status;
+}
+
+static int wait_for(tg_queue *q, void *event) {
+  functions_of((opencl_queue *)q)->clWaitForEvents(1, &event);   /* the event's status tells whether it failed */
+  return 0;
+}
+
+static int wait_behind(tg_queue *head, void *event) {
+  opencl_queue *q = (opencl_queue *)head;
+  return functions_of(q)->clEnqueueBarrierWithWaitList(q->queue, 1, &event, NULL);
+}
+
+static void drop_event(tg_queue *q, void *event) { functions_of((opencl_queue *)q)->clReleaseEvent(event); }
+
+static const tg_mark_events events = {.pending = PENDING,
+                                      .final = true,
+                                      .put = put_event,
+                                      .look = look_at,
+                                      .wait = wait_for,
+                                      .after = wait_behind,
+                                      .drop = drop_event};
 
 /* ---- life ---- */
 
@@ -39,12 +72,11 @@ tg_status tg_opencl_queue_open(const tg_queue *head, tg_queue **out, char *messa
   const char *why = NULL;
   if (!q) return snprintf(message, n, "out of memory"), TG_ENOMEM;
   *q = (opencl_queue){.head = *head, .clock = true};
-  q->last = &q->first;
   opencl_device *d = device_of(q);
   if (head->options.native) why = take_native(q, head->options.native);
   else q->queue = d->f.clCreateCommandQueueWithProperties(d->context, d->device, profiled, &code);
   if (q->queue) {
-    pthread_mutex_init(&q->lock, NULL);
+    tg_marks_open(&q->marks, &events);
     *out = &q->head;
     return TG_OK;
   }
@@ -52,21 +84,14 @@ tg_status tg_opencl_queue_open(const tg_queue *head, tg_queue **out, char *messa
   return why ? (snprintf(message, n, "%s", why), TG_EINVAL) : tg_opencl_failure(message, n, "making a queue", code);
 }
 
-static void drop_mark(opencl_queue *q, opencl_mark *m) {
-  const tg_allocator *a = &q->head.device->allocator;
-  functions_of(q)->clReleaseEvent(m->event);
-  a->free(a->user, m, sizeof *m);
-}
-
 void tg_opencl_queue_close(tg_queue *head) {
   opencl_queue *q = (opencl_queue *)head;
   const tg_allocator *a = &head->device->allocator;
   const opencl_functions *f = functions_of(q);
-  for (opencl_mark *m = q->first, *next; m; m = next) next = m->next, drop_mark(q, m);
+  tg_marks_close(&q->marks, head);
   for (uint32_t i = 0; i < TG_QUEUE_STAMPS; i++)
     if (q->stamp[i]) f->clReleaseEvent(q->stamp[i]);
   f->clReleaseCommandQueue(q->queue);
-  pthread_mutex_destroy(&q->lock);
   a->free(a->user, q, sizeof *q);
 }
 
@@ -85,114 +110,44 @@ tg_status tg_opencl_stamp(tg_queue *head, uint32_t slot, char *message, size_t n
   if (!q->clock) return snprintf(message, n, "the queue was made without CL_QUEUE_PROFILING_ENABLE"), TG_EINVAL;
   int code = f->clEnqueueMarkerWithWaitList(q->queue, 0, NULL, &event);
   if (code) return tg_opencl_failure(message, n, "a marker", code);
-  pthread_mutex_lock(&q->lock);
+  pthread_mutex_lock(&q->marks.lock);
   if (q->stamp[slot]) f->clReleaseEvent(q->stamp[slot]);
   q->stamp[slot] = event;
-  pthread_mutex_unlock(&q->lock);
+  pthread_mutex_unlock(&q->marks.lock);
   return TG_OK;
 }
 
 tg_status tg_opencl_stamps(tg_queue *head, uint32_t first, uint32_t slots, double *seconds, char *message, size_t n) {
   opencl_queue *q = (opencl_queue *)head;
   int code = 0;
-  pthread_mutex_lock(&q->lock);
+  pthread_mutex_lock(&q->marks.lock);
   for (uint32_t i = 0; i < slots && !code; i++) {
     uint64_t at = 0;
     code = functions_of(q)->clGetEventProfilingInfo(q->stamp[first + i], CL_COMMAND_END, sizeof at, &at, NULL);
     seconds[i] = 1e-9 * (double)at;
   }
-  pthread_mutex_unlock(&q->lock);
+  pthread_mutex_unlock(&q->marks.lock);
   return code ? tg_opencl_failure(message, n, "reading a time", code) : TG_OK;
 }
 
 /* ---- marks ---- */
 
-/* 0: finished; positive: not yet; negative: it failed. */
-static int status_of(const opencl_queue *q, opencl_handle event) {
-  int status = 0, code = functions_of(q)->clGetEventInfo(event, CL_EXECUTION_STATUS, sizeof status, &status, NULL);
-  return code ? code : status;
-}
-
-/* Drops marks that are reached. Call with the lock held. */
-static void forget_reached(opencl_queue *q) {
-  int status;
-  while (q->first && (status = status_of(q, q->first->event)) <= 0) {
-    opencl_mark *m = q->first;
-    if (status < 0 && !q->failed) q->failed = status;
-    if (!(q->first = m->next)) q->last = &q->first;
-    drop_mark(q, m);
-  }
-}
-
 tg_status tg_opencl_submit(tg_queue *head, uint64_t *value, char *message, size_t n) {
   opencl_queue *q = (opencl_queue *)head;
-  const opencl_functions *f = functions_of(q);
-  const tg_allocator *a = &head->device->allocator;
-  opencl_mark *m = a->alloc(a->user, sizeof *m);
-  if (!m) return snprintf(message, n, "out of memory"), TG_ENOMEM;
-  *m = (opencl_mark){0};
-  int code = f->clEnqueueMarkerWithWaitList(q->queue, 0, NULL, &m->event);
-  if (code) {
-    a->free(a->user, m, sizeof *m);
-    return tg_opencl_failure(message, n, "a marker", code);
-  }
-  pthread_mutex_lock(&q->lock);
-  *value = m->value = ++q->submitted;
-  *q->last = m;
-  q->last = &m->next;
-  forget_reached(q);
-  pthread_mutex_unlock(&q->lock);
-  code = f->clFlush(q->queue);
+  int code = tg_marks_submit(&q->marks, head, value);
+  if (code) return tg_opencl_failure(message, n, "a marker", code);
+  if (!*value) return snprintf(message, n, "out of memory"), TG_ENOMEM;
+  code = functions_of(q)->clFlush(q->queue);
   return code ? tg_opencl_failure(message, n, "starting work", code) : TG_OK;
 }
 
-/* The event of the mark, which the caller releases; NULL: it is reached. */
-static opencl_handle event_at(opencl_queue *q, uint64_t value) {
-  opencl_handle event = NULL;
-  pthread_mutex_lock(&q->lock);
-  forget_reached(q);
-  for (opencl_mark *m = q->first; m && !event; m = m->next)
-    if (m->value >= value && !functions_of(q)->clRetainEvent(m->event)) event = m->event;
-  pthread_mutex_unlock(&q->lock);
-  return event;
-}
-
 tg_status tg_opencl_after(tg_queue *head, tg_queue *of, uint64_t value, char *message, size_t n) {
-  opencl_queue *q = (opencl_queue *)head;
-  const opencl_functions *f = functions_of(q);
-  opencl_handle event = event_at((opencl_queue *)of, value);
-  if (!event) return TG_OK;
-  int code = f->clEnqueueBarrierWithWaitList(q->queue, 1, &event, NULL);
-  f->clReleaseEvent(event);
+  int code = tg_marks_after(&((opencl_queue *)of)->marks, head, value);
   return code ? tg_opencl_failure(message, n, "a barrier", code) : TG_OK;
 }
 
-/* Looks at the event at growing intervals until the time is up; false: it is, and the event has not finished. */
-static bool finishes_within(const opencl_queue *q, opencl_handle event, double seconds) {
-  double end = tg_now() + seconds;
-  for (long pause = 5000; status_of(q, event) > 0; pause = pause < 1000000 ? 2 * pause : pause) {
-    double left = end - tg_now();
-    if (left <= 0) return false;
-    long most = left < 1 ? (long)(1e9 * left) : 1000000;
-    nanosleep(&(struct timespec){.tv_nsec = pause < most ? pause : most}, NULL);
-  }
-  return true;
-}
-
 tg_status tg_opencl_wait(tg_queue *head, uint64_t value, int64_t nanoseconds, char *message, size_t n) {
-  opencl_queue *q = (opencl_queue *)head;
-  const opencl_functions *f = functions_of(q);
-  opencl_handle event = event_at(q, value);
-  if (event) {
-    bool done = true;
-    if (nanoseconds < 0) f->clWaitForEvents(1, &event);   /* the event's status tells whether it failed */
-    else done = finishes_within(q, event, 1e-9 * (double)nanoseconds);
-    f->clReleaseEvent(event);
-    if (!done) return snprintf(message, n, "the mark is not reached"), TG_TIMEOUT;
-  }
-  pthread_mutex_lock(&q->lock);
-  forget_reached(q);
-  int code = q->failed;
-  pthread_mutex_unlock(&q->lock);
+  int code = tg_marks_wait(&((opencl_queue *)head)->marks, head, value, nanoseconds);
+  if (code == PENDING) return snprintf(message, n, "the mark is not reached"), TG_TIMEOUT;
   return code ? tg_opencl_failure(message, n, "work on the device", code) : TG_OK;
 }
