@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "../folder.h"
+#include "../devices/corpus.h"
 #include "cuda.h"
 #include "measure/chip.h"
 
@@ -67,7 +68,7 @@ static void lower(void *arg) {
   lowering *w = arg;
   tg_parse_kernel(&w->j, "product", "kernel product(M = 512, N = 512, K = 512) { in(A, f16, [M, K]); in(B, f16, [N, K]);\n"
                   "  out(C, f32, [M, N]); range(i, M) range(j, N) C[i, j] = sum(k : K, f32(A[i, k]) * f32(B[j, k])); }", 0, NULL);
-  machine_lower(w->m, &w->path, &w->j, NULL, NULL);
+  corpus_lower(w->m->device, &w->path, &w->j, NULL, NULL);
 }
 
 /* Words that are chosen for a product. */

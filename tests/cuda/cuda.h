@@ -26,8 +26,6 @@ void *standin_function(const char *name);
 bool machine_open(machine *m, const char *library, int chip, const tg_context_options *o);
 /* The same with a stand-in that is as the test wants it; NULL: the system's driver. */
 bool machine_open_on(machine *m, standin *on, const tg_context_options *o);
-/* As a context lowers for the device, whose target has the numbers of its chip. */
-void machine_lower(const machine *m, const kit_path *p, tg_job *j, tg_stage_fn *seen, void *user);
 /* Also checks that nothing is left. */
 void machine_close(machine *m);
 #endif

@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include "../target.h"
 #include "../test.h"
+#include "../devices/corpus.h"
 #include "cuda.h"
 #include "interp/interp.h"
 #include "tg/tg.h"
@@ -90,7 +91,7 @@ static void lower(void *user) {
   tg_parse_kernel(j, r->program->path, r->program->text, r->bindings, r->binding);
   kit_params(j, 0, r->params);
   if (!kit_memory_make(j, r->params, &r->start)) tg_fail(&j->env, TG_ELIMIT, "over %d buffers", KIT_BUFFERS);
-  machine_lower(&r->m, &r->path, j, seen, r);
+  corpus_lower(r->m.device, &r->path, j, seen, r);
 }
 
 static void interpret(void *user) {

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Opening the stand-in, and a context with its device. */
 #include <dlfcn.h>
-#include "choose/heuristic.h"
-#include "compile/price.h"
 #include "cuda.h"
 
 static void *handle;
@@ -48,11 +46,4 @@ void machine_close(machine *m) {
   if (!m->standin) return;
   CHECK(m->standin->live == 0, "%lld objects of the driver's are left", (long long)m->standin->live);
   CHECK(!m->standin->fault[0], "%s", m->standin->fault);
-}
-
-void machine_lower(const machine *m, const kit_path *p, tg_job *j, tg_stage_fn *seen, void *user) {
-  tg_lowering l = {.target = m->device->target, .rules = p->rules, .price = tg_price_raised};
-  j->sink = tg_lower(j, &l, "raise", seen, user);
-  if (!j->opts.n) tg_heuristic(j, &l, j->sink);
-  j->sink = tg_lower(j, &l, NULL, seen, user);
 }

@@ -14,124 +14,34 @@
 #include <stdlib.h>
 #include "../folder.h"
 #include "../fuzz/generate.h"
-#include "../library/kit.h"
+#include "corpus.h"
 #include "../test.h"
 #include "api/api.h"
-#include "choose/heuristic.h"
-#include "interp/interp.h"
 #include "jit/jit.h"
 #include "tg/device.h"
 
 enum { SKIPPED = 77, LEAST_PERCENT = 60 };
 
-typedef struct {
-  tg_context *context;
-  tg_device *device;
-  uint32_t number;
-  kit_path path;
-  tg_job job;
-  const kit_program *program;
-  int64_t params[32];
-  kit_memory start, want, got;
-  int launched, every;         /* programs of the corpus; every so many is tried */
-  bool lacking;                /* the device has not all that the row of targets says */
-} run;
+typedef struct { corpus c; tg_context *context; tg_device *device; uint32_t number; } run;
 
 /* ---- the corpus ---- */
 
-static void seen(void *user, const char *pass, const tg_uop *sink) {
-  run *r = user;
-  if (!strcmp(pass, "schedule") && r->job.packings.n) kit_memory_pack(&r->job, sink, r->params, &r->start);
+static bool optimised;
+static void begin(const corpus *c) {
+  if (optimised || c->number % 4 == 0) unsetenv("POCL_EXTRA_BUILD_FLAGS");   /* which PoCL reads at each build */
+  else setenv("POCL_EXTRA_BUILD_FLAGS", "-cl-opt-disable", 1);
 }
 
-/* What the interpreter makes of what the device's compiler is given. */
-static void interpret(void *user) {
-  run *r = user;
-  tg_job *j = &r->job;
-  tg_parse_kernel(j, r->program->path, r->program->text, 0, NULL);
-  kit_params(j, 0, r->params);
-  if (!kit_memory_make(j, r->params, &r->start)) tg_fail(&j->env, TG_ELIMIT, "over %d buffers", KIT_BUFFERS);
-  tg_lowering l = {.target = r->device->target, .rules = r->path.rules};
-  j->sink = tg_lower(j, &l, "raise", NULL, NULL);
-  if (!j->opts.n) tg_heuristic(j, &l, j->sink);
-  j->sink = tg_lower(j, &l, NULL, seen, r);
-  kit_memory_copy(&r->want, &r->start);
-  tg_interp_buffer buffers[KIT_BUFFERS];
-  for (uint32_t b = 0; b < r->want.n; b++) buffers[b] = (tg_interp_buffer){r->want.data[b], r->want.bytes[b]};
-  tg_interpret(j, j->sink, &(tg_interp){.buffers = buffers, .params = r->params, .step_limit = 100000000});
-}
-
-static tg_status launch(run *r, tg_kernel *k) {
-  const tg_kernel_info *info = tg_kernel_describe(k);
-  tg_argument a[KIT_BUFFERS];
-  tg_status s = TG_OK;
-  for (uint32_t b = 0; b < r->start.n && s == TG_OK; b++) {
-    a[b].bytes = r->start.bytes[b];
-    s = tg_device_alloc(r->device, a[b].bytes, &a[b].data);
-    if (s == TG_OK) s = tg_device_copy(r->device, a[b].data, r->start.data[b], a[b].bytes);
-  }
-  tg_launch l = {.buffers = a, .buffers_n = r->start.n, .params = r->params, .params_n = info->params_n};
-  if (s == TG_OK) s = tg_kernel_start(k, &l);
-  for (uint32_t b = 0; b < r->start.n && s == TG_OK; b++) s = tg_device_copy(r->device, r->got.data[b], a[b].data, a[b].bytes);
-  for (uint32_t b = 0; b < r->start.n && s == TG_OK; b++) tg_device_free(r->device, a[b].data);
-  return s;
-}
-
-static void compare(const run *r) {
-  for (uint32_t b = 0; b < r->want.n; b++) {
-    tg_difference d;
-    char text[256];
-    tg_comparison c = {.type = r->want.type[b], .n = r->want.bytes[b] / (size_t)tg_type_bytes(r->want.type[b]), .got = r->got.data[b], .want = r->want.data[b], .exact = true};
-    bool same = tg_compare(&c, &d);
-    if (!same) tg_difference_text(&d, c.n, text, sizeof text);
-    CHECK(same, "%s: buffer %u: %s", r->program->path, b, text);
-  }
-}
-
-/* 1: launched; 0: refused, for what the device lacks. */
-static int one(run *r, const kit_program *p) {
-  tg_kernel *k = NULL;
-  tg_status s;
-  r->program = p;
-  tg_job_init(&r->job, NULL);
-  bool interpreted = tg_protect(&r->job.env, interpret, r);
-  int launched = 0;
-  s = tg_kernel_compile_text(r->context, p->path, p->text, &(tg_compile_options){.device = r->device}, &k);
-  CHECK(s == TG_OK || (r->lacking && s == TG_EINVAL && strstr(tg_error_message(r->context), "this target has no ")), "%s: %s", p->path, tg_error_message(r->context));
-  CHECK(interpreted, "%s: %s", p->path, r->job.env.message);
-  if (s == TG_OK && interpreted) {
-    kit_memory_copy(&r->got, &r->start);
-    s = launch(r, k);
-    CHECK(s == TG_OK, "%s: %s", p->path, tg_error_message(r->context));
-    if (s == TG_OK) compare(r);
-    launched = s == TG_OK;
-  }
-  tg_kernel_free(k);
-  tg_job_drop(&r->job);
-  return launched;
-}
-
-static void corpus(run *r, bool optimised, int argc, char **argv) {
+static void programs_of(run *r, int every, int argc, char **argv) {
   static const char *const folders[] = {"tests/corpus"};
-  int n, launched = 0, tried = 0;
-  kit_program *p = kit_programs_of(1, folders, &n);
-  CHECK(kit_path_open(&r->path, "opencl"), "a path");
-  for (int i = 0; i < n; i++) {
-    bool wanted = argc < 2 && i % r->every == 0;
-    for (int k = 1; k < argc; k++) wanted |= !strcmp(argv[k], p[i].path);
-    if (!wanted) continue;
-    if (optimised || argc > 1 || i % 4 == 0) unsetenv("POCL_EXTRA_BUILD_FLAGS");   /* which PoCL reads at each build */
-    else setenv("POCL_EXTRA_BUILD_FLAGS", "-cl-opt-disable", 1);
-    tried++;
-    launched += one(r, &p[i]);
-  }
-  r->launched = launched;
-  printf("opencl: %d of %d programs launched\n", launched, tried);
-  CHECK(tried && launched * 100 >= tried * LEAST_PERCENT, "%d of %d launched", launched, tried);
-  kit_memory_free(&r->start), kit_memory_free(&r->want), kit_memory_free(&r->got);
+  CHECK(kit_path_open(&r->c.path, "opencl"), "a path");
+  optimised |= argc > 1;
+  r->c.begin = begin;
+  int tried = corpus_run(&r->c, 1, folders, every, argc - 1, argv + 1);
+  printf("opencl: %d of %d programs launched\n", r->c.launched, tried);
+  CHECK(tried && r->c.launched * 100 >= tried * LEAST_PERCENT, "%d of %d launched", r->c.launched, tried);
   unsetenv("POCL_EXTRA_BUILD_FLAGS");
-  kit_path_close(&r->path);
-  kit_programs_free(p, n);
+  corpus_close(&r->c);
 }
 
 /* ---- drawn programs ---- */
@@ -154,17 +64,16 @@ static bool one_drawn(run *r, const fuzz_program *drawn, const char *name) {
   static char text[sizeof drawn->text + sizeof drawn->opts + 8];
   enum { WORDS = 64 };
   tg_kernel *k = NULL;
+  corpus *c = &r->c;
   bool interpreted = false, launched = false;
   int n = 0;
   snprintf(p.path, sizeof p.path, "%s", name);
   p.text = text;
-  r->program = &p;
   while (n < WORDS && with_words(drawn, n + 1, text, sizeof text)) n++;
   for (; n >= 0 && !interpreted; n--) {
     with_words(drawn, n, text, sizeof text);
-    tg_job_init(&r->job, NULL);
-    interpreted = tg_protect(&r->job.env, interpret, r);
-    if (!interpreted) tg_job_drop(&r->job);
+    interpreted = corpus_interpret(c, &p);
+    if (!interpreted) tg_job_drop(&c->job);
   }
   if (!interpreted) return false;
   tg_status s = tg_kernel_compile_text(r->context, name, text, &(tg_compile_options){.device = r->device}, &k);
@@ -172,22 +81,21 @@ static bool one_drawn(run *r, const fuzz_program *drawn, const char *name) {
   CHECK(s == TG_OK || lacks, "%s: %s\n%s", name, tg_error_message(r->context), text);
   if (s == TG_OK) {
     int before = test_failed;
-    kit_memory_copy(&r->got, &r->start);
-    s = launch(r, k);
+    s = corpus_launch(c, k, false);
     CHECK(s == TG_OK, "%s: %s", name, tg_error_message(r->context));
-    if (s == TG_OK) compare(r);
+    if (s == TG_OK) corpus_compare(c);
     if (test_failed > before) printf("%s\n", text);
     launched = s == TG_OK;
   }
   tg_kernel_free(k);
-  tg_job_drop(&r->job);
+  tg_job_drop(&c->job);
   return launched;
 }
 
 static void drawn_programs(run *r, int n, uint64_t seed) {
   static fuzz_program drawn;
   int launched = 0;
-  CHECK(kit_path_open(&r->path, "opencl"), "a path");
+  CHECK(kit_path_open(&r->c.path, "opencl"), "a path");
   setenv("POCL_EXTRA_BUILD_FLAGS", "-cl-opt-disable", 1);
   for (int i = 0; i < n; i++) {
     char name[64];
@@ -198,9 +106,8 @@ static void drawn_programs(run *r, int n, uint64_t seed) {
   }
   printf("opencl: %d of %d drawn programs launched\n", launched, n);
   CHECK(launched * 100 >= n * LEAST_PERCENT, "%d of %d launched", launched, n);
-  kit_memory_free(&r->start), kit_memory_free(&r->want), kit_memory_free(&r->got);
   unsetenv("POCL_EXTRA_BUILD_FLAGS");
-  kit_path_close(&r->path);
+  corpus_close(&r->c);
 }
 
 /* ---- what is refused ---- */
@@ -370,9 +277,9 @@ int main(int argc, char **argv) {
     return SKIPPED;
   }
   argc -= spirv, argv += spirv;
-  r.every = 1;
-  if (argc > 2 && !strcmp(argv[1], "--every")) r.every = atoi(argv[2]) > 0 ? atoi(argv[2]) : 1, argc -= 2, argv += 2;
-  bool optimised = argc > 1 && !strcmp(argv[1], "--optimised");
+  int every = 1;
+  if (argc > 2 && !strcmp(argv[1], "--every")) every = atoi(argv[2]) > 0 ? atoi(argv[2]) : 1, argc -= 2, argv += 2;
+  optimised = argc > 1 && !strcmp(argv[1], "--optimised");
   argc -= optimised, argv += optimised;
   setenv("POCL_CACHE_DIR", folder, 1);   /* what an earlier run has compiled shall not count */
   while (tg_device_describe(r.number, &about) == TG_OK && (strcmp(about.driver, "opencl") || about.lacks[0])) r.number++;
@@ -384,11 +291,12 @@ int main(int argc, char **argv) {
   printf("opencl: %s\n", about.name);
   CHECK(!about.host_memory && about.cores && !strcmp(about.target, spirv ? "spirv" : "opencl"), "described as %s", about.target);
   CHECK(tg_context_create(NULL, &r.context) == TG_OK && tg_device_open(r.context, r.number, &r.device) == TG_OK, "%s", tg_error_message(r.context));
-  r.lacking = !strstr(r.device->target->features, "fp64") || !strstr(r.device->target->features, "int64_atomics");
+  r.c.context = r.context, r.c.device = r.device;
+  r.c.whole = strstr(r.device->target->features, "fp64") && strstr(r.device->target->features, "int64_atomics");
   if (argc < 2) misuse(&r), refusals(&r), from_cache(&r), native(&r);
   if (argc > 2 && !strcmp(argv[1], "--drawn")) drawn_programs(&r, atoi(argv[2]), argc > 3 ? strtoull(argv[3], NULL, 10) : 1);
-  else corpus(&r, optimised, argc, argv);
-  CHECK(!spirv || programs() >= (unsigned)r.launched, "%u programs came as SPIR-V, %d were launched", programs(), r.launched);
+  else programs_of(&r, every, argc, argv);
+  CHECK(!spirv || programs() >= (unsigned)r.c.launched, "%u programs came as SPIR-V, %d were launched", programs(), r.c.launched);
   tg_context_free(r.context);
   kit_remove(folder);
   return TEST_END();
