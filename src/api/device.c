@@ -93,7 +93,7 @@ tg_status tg_device_alloc_kind(tg_device *d, size_t bytes, uint32_t kind, void *
   *out = NULL;
   if (kind > TG_MEMORY_HOST) return tg_context_fail(d->context, TG_EINVAL, "there is no such kind of memory");
   tg_status s = tg_device_alive(d, message, sizeof message);
-  if (s == TG_OK) s = tg_device_noted(d, tg_memory_alloc(d, bytes, kind, out, message, sizeof message));
+  if (s == TG_OK) s = tg_memory_alloc(d, bytes, kind, out, message, sizeof message);
   return told(d, s, message);
 }
 
@@ -108,7 +108,7 @@ tg_status tg_device_import(tg_device *d, uint32_t what, void *memory, size_t byt
     return tg_context_fail(d->context, TG_EINVAL, "imported memory is not whole pages");
   tg_status s = tg_device_alive(d, message, sizeof message);
   if (s == TG_OK) s = tg_memory_import(d, what, memory, bytes, out, message, sizeof message);
-  return told(d, tg_device_noted(d, s), message);
+  return told(d, s, message);
 }
 
 void tg_device_free(tg_device *d, void *memory) {

@@ -60,7 +60,7 @@ tg_status tg_device_kernel_load(const tg_driver *driver, tg_device *d, size_t by
   } else if (keep(k, o)) s = fill(k, o, err->message, sizeof err->message);
   if (s == TG_OK) *out = k;
   else driver->unload(k);
-  return err->status = s;
+  return err->status = tg_device_noted(d, s);
 }
 
 tg_status tg_device_kernel_grid(const tg_device_kernel *k, const tg_work *w, uint32_t phase,

@@ -12,7 +12,7 @@ static tg_status keep(tg_device *d, const tg_piece *p, void **out, char *message
 
 tg_status tg_memory_alloc(tg_device *d, size_t bytes, uint32_t kind, void **out, char *message, size_t n) {
   tg_piece p = {.bytes = bytes};
-  tg_status s = d->driver->alloc(d, kind, &p, message, n);
+  tg_status s = tg_device_noted(d, d->driver->alloc(d, kind, &p, message, n));
   return s == TG_OK ? keep(d, &p, out, message, n) : s;
 }
 
@@ -20,7 +20,7 @@ tg_status tg_memory_import(tg_device *d, uint32_t what, void *memory, size_t byt
                            size_t n) {
   tg_piece p = {.at = memory, .bytes = bytes};
   if (!d->driver->import) return snprintf(message, n, "this device imports no memory"), TG_EINVAL;
-  tg_status s = d->driver->import(d, what, &p, message, n);
+  tg_status s = tg_device_noted(d, d->driver->import(d, what, &p, message, n));
   return s == TG_OK ? keep(d, &p, out, message, n) : s;
 }
 
@@ -40,7 +40,7 @@ tg_status tg_memory_join(tg_device *d, tg_device *other, char *message, size_t n
   if (d->driver != other->driver || !d->driver->peer)
     return snprintf(message, n, "these two devices cannot reach each other's memory"), TG_EINVAL;
   if (tg_pieces_joined(&d->pieces, &other->pieces)) return TG_OK;
-  tg_status s = d->driver->peer(d, other, message, n);
+  tg_status s = tg_device_noted(d, d->driver->peer(d, other, message, n));
   if (s == TG_OK && !tg_pieces_join(&d->pieces, &d->allocator, &other->pieces))
     s = (snprintf(message, n, "out of memory"), TG_ENOMEM);
   return s;

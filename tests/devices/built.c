@@ -187,7 +187,7 @@ int main(int argc, char **argv) {
     bool opencl = !strcmp(targets[t], "opencl");
     if (opencl ? tg_device_named("opencl:0", &number) != TG_OK : !stand_in_begin(targets[t], argv[0], t, &number)) continue;
     on(targets[t], number);
-    if (!opencl) stand_in_end();
+    if (!opencl) stand_in_end(false);
   }
   for (size_t i = 0; i < TG_COUNT(sources); i++) tg_built_free(sources[i].built);
   kit_remove(folder);

@@ -18,7 +18,7 @@ static void each_stand_in(const char *target, const char *program, bool all, eac
   uint32_t i;
   if (!stand_in_begin(target, program, 1, &i)) return;
   on(target, i, all);
-  stand_in_end();
+  stand_in_end(false);
 }
 
 static void each_without_names(const char *program, bool all, const char *const *targets, size_t n, each_test *on) {

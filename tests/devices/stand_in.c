@@ -2,6 +2,7 @@
  * Opening a stand-in. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdlib.h>
 #include "../cuda/standin.h"
 #include "../drm/dispatch.h"
@@ -64,11 +65,19 @@ void stand_in_lose(void) {
   if (amd) amd->lose_submit = amd->submits + 1;
 }
 
+void stand_in_fail(uint64_t call) {
+  static const int cuda[] = {1, 2, 999}, drm[] = {-EINVAL, -ENOMEM, -ECANCELED};
+  if (nvidia) nvidia->fail_at = call, nvidia->fail_code = cuda[call % 3];
+  if (amd) amd->fail_call = (int64_t)call, amd->fail_code = drm[call % 3];
+}
+
+uint64_t stand_in_calls(void) { return nvidia ? nvidia->calls : amd ? (uint64_t)amd->calls : 0; }
+
 const char *stand_in_fault(void) { return nvidia ? nvidia->fault : amd && amd->faults ? amd->message : ""; }
 
-void stand_in_end(void) {
+void stand_in_end(bool lost) {
   long long live = nvidia ? (long long)nvidia->live : amd ? (long long)amd->live : 0;
   CHECK(!live, "%lld objects of the driver's are left", live);
-  CHECK(!*stand_in_fault(), "%s", stand_in_fault());
+  CHECK(lost || !*stand_in_fault(), "%s", stand_in_fault());
   nvidia = NULL, amd = NULL;
 }

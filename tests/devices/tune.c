@@ -164,7 +164,7 @@ static void on_stand_in(const char *target, bool few) {
   setenv("TG_TEST_STAND_IN", target, 1);
   on(target, i, true, few);
   unsetenv("TG_TEST_STAND_IN");
-  stand_in_end();
+  stand_in_end(false);
 }
 
 static void on_driver(const char *driver) {
