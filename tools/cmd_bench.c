@@ -41,7 +41,7 @@ static const struct {
     {"start", NULL, bench_start, "",
      "from the start of a process to its first product, kernels and tuned choices on file among 1,000 of each, nothing "
      "compiled:\n"
-     "programs with libtg.a alone, with libtg_jit.a, and without tg\n"},
+     "programs with libtg.a alone, with libtg_jit.so.0, with libtg_jit.a, and without tg\n"},
     {"gemm", NULL, bench_gemm,
      " [--vs NAME[=FILE],..] [--shapes FILE] [--types f32,f64,f16,bf16,bf16flush,u8i8,i8i8] [--threads N] [--expect "
      "FILE [--update]] [--tuned DIR] [--cache DIR]",
@@ -120,10 +120,14 @@ int cmd_bench(int argc, char **argv) {
   if (!text) return TOOL_BROKEN;
   write_usage(text);
   fclose(text);
-  bool known = tool_parse(argc, argv, &a, usage), shown = known && (a.help || !a.file);
-  if (shown) fputs(usage, a.help ? stdout : stderr);
+  bool known = tool_parse(argc, argv, &a, usage);
+  if (known && a.help) fputs(usage, stdout);
   free(usage);
-  if (!known || shown) return known && a.help ? TOOL_OK : TOOL_USAGE;
+  if (!known) return TOOL_USAGE;
+  if (a.help) return TOOL_OK;
+  if (!a.file)
+    return fprintf(stderr, "tg bench: which one is missing: %s; tg bench --help tells more\n", tool_benches()),
+           TOOL_USAGE;
   int i = 0;
   while (i < BENCHES && strcmp(a.file, benches[i].name)) i++;
   if (i == BENCHES) {

@@ -123,10 +123,13 @@ int cmd_build(int argc, char **argv) {
   tool_args a;
   if (!tool_parse(argc, argv, &a, usage)) return TOOL_USAGE;
   bool plans = a.file && (!strcmp(a.file, "gemm") || !strcmp(a.file, "attention"));
-  if (a.help || !a.file || !a.object || !a.header || plans != (a.shapes != NULL)) {
-    fputs(usage, a.help ? stdout : stderr);
-    return a.help ? TOOL_OK : TOOL_USAGE;
-  }
+  if (a.help) return fputs(usage, stdout), TOOL_OK;
+  if (!a.file) return tool_missing("tg build", "what to build (FILE.tg, gemm or attention)");
+  if (plans && !a.shapes) return tool_missing("tg build", "the list of plans (--shapes FILE)");
+  if (!plans && a.shapes)
+    return fprintf(stderr, "tg build: --shapes is for gemm and attention, not for '%s'\n", a.file), TOOL_USAGE;
+  if (!a.object) return tool_missing("tg build", "where the object goes (-o FILE.o)");
+  if (!a.header) return tool_missing("tg build", "where its declaration goes (--header FILE.h)");
   if (a.target) snprintf(list, sizeof list, "%s", a.target);
   uint32_t n = targets_of(list, names);
   tuned = tool_tuned(&a, folder, sizeof folder);

@@ -80,10 +80,9 @@ static void pack(void *arg) {
 int cmd_pack(int argc, char **argv) {
   tool_args a;
   if (!tool_parse(argc, argv, &a, usage)) return TOOL_USAGE;
-  if (a.help || !a.file || !a.object) {
-    fputs(usage, a.help ? stdout : stderr);
-    return a.help ? TOOL_OK : TOOL_USAGE;
-  }
+  if (a.help) return fputs(usage, stdout), TOOL_OK;
+  if (!a.file) return tool_missing("tg pack", "a folder of compiled kernels");
+  if (!a.object) return tool_missing("tg pack", "where the pack goes (-o FILE)");
   packing p = {.folder = {a.file, a.tuned}, .path = a.object};
   tg_env_init(&p.env, NULL);
   bool ok = tg_protect(&p.env, pack, &p);

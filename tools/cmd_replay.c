@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "jit/jit.h"
+#include "generator/generator.h"
 #include "replay.h"
 #include "tool.h"
 
@@ -307,10 +307,8 @@ int cmd_replay(int argc, char **argv) {
   replay r = {0};
   bool drawing = argc && !strcmp(argv[0], "draw");
   if (!tool_parse(argc - drawing, argv + drawing, &a, usage)) return TOOL_USAGE;
-  if (a.help || !a.file) {
-    fputs(usage, a.help ? stdout : stderr);
-    return a.help ? TOOL_OK : TOOL_USAGE;
-  }
+  if (a.help) return fputs(usage, stdout), TOOL_OK;
+  if (!a.file) return tool_missing("tg replay", drawing ? "the kernel to draw words for" : "the list (tests/replay)");
   if (drawing) return draw(&a);
   if (!strcmp(a.file, "gemm")) return replay_gemm_list(), TOOL_OK;
   if (!read_all(&r, a.file)) return TOOL_BROKEN;

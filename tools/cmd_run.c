@@ -409,10 +409,8 @@ static void log_line(void *user, const char *message) {
 int cmd_run(int argc, char **argv) {
   tool_args a;
   if (!tool_parse(argc, argv, &a, usage)) return TOOL_USAGE;
-  if (a.help || !a.file) {
-    fputs(usage, a.help ? stdout : stderr);
-    return a.help ? TOOL_OK : TOOL_USAGE;
-  }
+  if (a.help) return fputs(usage, stdout), TOOL_OK;
+  if (!a.file) return tool_missing("tg run", "a kernel (FILE.tg)");
   const char *word = a.cost ? "--cost" : "--counters";
   if ((a.cost || a.counters) && (!a.time || a.json)) {
     fprintf(stderr, "tg run: %s is for people, and beside --time%s\n", word,

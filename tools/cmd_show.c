@@ -93,10 +93,8 @@ int cmd_show(int argc, char **argv) {
   tool_args a;
   if (!tool_parse(argc, argv, &a, usage)) return TOOL_USAGE;
   if (a.sketch && !a.help) return tool_show_sketch(&a);
-  if (a.help || !a.file) {
-    fputs(usage, a.help ? stdout : stderr);
-    return a.help ? TOOL_OK : TOOL_USAGE;
-  }
+  if (a.help) return fputs(usage, stdout), TOOL_OK;
+  if (!a.file) return tool_missing("tg show", "a kernel (FILE.tg)");
   if (a.cost) a.stage = "cost";
   int sass = by_others(&a);
   if (sass < 0) return TOOL_USAGE;

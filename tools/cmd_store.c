@@ -8,7 +8,7 @@
 #include <dirent.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "jit/jit.h"
+#include "generator/generator.h"
 #include "store/store.h"
 #include "tool.h"
 
@@ -24,7 +24,6 @@ static const char usage[] =
     "  import PATH   the choices of such a file; one that is here already stays if it is faster\n"
     "  merge PATH    the choices of another folder, likewise\n";
 
-extern const char tg_build_hash[];
 typedef struct {
   const char *folder;
   tg_env env;
@@ -172,11 +171,14 @@ int cmd_store(int argc, char **argv) {
   static const char *const verbs[] = {"list", "verify", "prune", "export", "import", "merge"};
   size_t v = 0;
   if (!tool_parse(argc - (verb != NULL), argv + (verb != NULL), &a, usage)) return TOOL_USAGE;
-  while (verb && v < 6 && strcmp(verb, verbs[v])) v++;
-  if (a.help || !verb || v == 6 || (v > 2) != (a.file != NULL)) {
-    fputs(usage, a.help ? stdout : stderr);
-    return a.help ? TOOL_OK : TOOL_USAGE;
-  }
+  if (a.help) return fputs(usage, stdout), TOOL_OK;
+  if (!verb) return tool_missing("tg store", "what to do (list, verify, prune, export, import or merge)");
+  while (v < 6 && strcmp(verb, verbs[v])) v++;
+  if (v == 6)
+    return fprintf(stderr, "tg store: no '%s'; there are list, verify, prune, export, import, merge\n", verb),
+           TOOL_USAGE;
+  if (v > 2 && !a.file) return tool_missing("tg store", v == 5 ? "another folder" : "a file");
+  if (v <= 2 && a.file) return fprintf(stderr, "tg store %s: takes no file, '%s' is given\n", verb, a.file), TOOL_USAGE;
   state s = {.folder = tool_tuned(&a, place, sizeof place), .json = a.json, .verb = verb, .path = a.file};
   if (!s.folder) {
     fputs("tg: no folder of tuned choices: --tuned DIR says where\n", stderr);

@@ -142,10 +142,9 @@ static int look(tg_context *c, const tg_context_options *as, tool_program *p, tr
 int cmd_trace(int argc, char **argv) {
   tool_args a;
   if (!tool_parse(argc, argv, &a, usage)) return TOOL_USAGE;
-  if (a.help || !a.file || !a.object) {
-    fputs(usage, a.help ? stdout : stderr);
-    return a.help ? TOOL_OK : TOOL_USAGE;
-  }
+  if (a.help) return fputs(usage, stdout), TOOL_OK;
+  if (!a.file) return tool_missing("tg trace", "a kernel (FILE.tg)");
+  if (!a.object) return tool_missing("tg trace", "where the page goes (-o FILE.html)");
   if (a.seconds == 0) a.seconds = 0.2;
   tool_program p;
   if (!tool_load(&a, &p)) return TOOL_WRONG;

@@ -419,10 +419,8 @@ int cmd_tune(int argc, char **argv) {
   char self[4096], place[4096];
   bool plot = argc && !strcmp(argv[0], "plot");
   if (!tool_parse(argc - plot, argv + plot, &a, usage)) return TOOL_USAGE;
-  if (a.help || !a.file) {
-    fputs(usage, a.help ? stdout : stderr);
-    return a.help ? TOOL_OK : TOOL_USAGE;
-  }
+  if (a.help) return fputs(usage, stdout), TOOL_OK;
+  if (!a.file) return tool_missing("tg tune", plot ? "a journal to draw" : "what to tune (FILE.tg, gemm or attention)");
   if (plot) return tune_plot(stdout, a.file, false);
   ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
   self[n > 0 ? n : 0] = 0;

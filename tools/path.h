@@ -3,7 +3,7 @@
 #ifndef TG_PATH_H
 #define TG_PATH_H
 #include "dsl/text.h"
-#include "jit/jit.h"
+#include "generator/generator.h"
 #include "compile/pipeline.h"
 #include "tg/dsl.h"
 

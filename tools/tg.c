@@ -41,6 +41,7 @@ static void usage(FILE *to) {
 
 int main(int argc, char **argv) {
   if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+    if (argc < 2) fputs("tg: a command is missing\n\n", stderr);
     usage(argc < 2 ? stderr : stdout);
     return argc < 2 ? TOOL_USAGE : TOOL_OK;
   }

@@ -82,10 +82,15 @@ void tool_figure(bool json, const char *bench, const char *name, const char *met
 
 /* ---- arguments ---- */
 
+int tool_missing(const char *command, const char *what) {
+  fprintf(stderr, "%s: %s is missing; %s --help tells more\n", command, what, command);
+  return TOOL_USAGE;
+}
+
 /* NAME=VALUE, or a range of values that are known at launch: NAME=LEAST..MOST, NAME=LEAST..MOST%MULTIPLE. */
 static bool binding(char *text, tool_args *a) {
   char *eq = strchr(text, '='), *end;
-  if (!eq || a->bindings == (int)(sizeof a->binding / sizeof *a->binding)) return false;
+  if (!eq) return false;
   errno = 0;
   long long v = strtoll(eq + 1, &end, 0), most = v, multiple = 1;
   if (end == eq + 1) return false;
@@ -170,6 +175,8 @@ static bool take_word(const option *options, size_t n, int argc, char **argv, in
   if (word[0] != '-' && a->file && !strcmp(a->file, "attention") && strstr(usage, "[WORD ..]") &&
       a->words < (int)(sizeof a->word / sizeof *a->word))
     return a->word[a->words++] = word, true;
+  if (word[0] != '-' && strchr(word, '=') && a->bindings == (int)(sizeof a->binding / sizeof *a->binding))
+    return fprintf(stderr, "tg: %s: no more than %d bindings are taken\n", word, a->bindings), false;
   if (word[0] != '-' && strchr(word, '=') && binding(word, a)) return true;
   if (word[0] == '-' || strchr(word, '=') || a->file) return refuse(word, a);
   a->file = word;

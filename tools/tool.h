@@ -37,6 +37,8 @@ typedef struct {
   double seconds, budget;
 } tool_args;
 
+/* Says on stderr what a command was not given; TOOL_USAGE. */
+int tool_missing(const char *command, const char *what);
 /* Fills a; prints what is wrong and gives false for an option that the command does not know. */
 bool tool_parse(int argc, char **argv, tool_args *a, const char *usage);
 

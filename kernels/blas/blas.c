@@ -2,8 +2,8 @@
  * The plans of the BLAS front. Only this file has global state: one context, created by the first call, and a plan for
  * each class of calls (type, transposes, alpha and beta, coarse sizes), made by the first call of its class. Sizes are
  * run-time values, so later calls compile nothing; classes whose kernels are chosen alike have the same code. Kernels
- * are kept between processes in a folder of the user. LLVM takes 30 ms to load, so it is in a second library,
- * libtg_jit.so.0 beside this one, which is opened only when a kernel is not in the folder.
+ * are kept between processes in a folder of the user. What compiles is in a second library, libtg_jit.so.0 beside this
+ * one, which is opened only when a kernel is not in the folder, and loads LLVM then.
  *   TG_BLAS_CACHE    the folder; empty: none. If not set: XDG_CACHE_HOME/tg, else HOME/.cache/tg
  *   TG_BLAS_THREADS  most threads; if not set: OMP_NUM_THREADS, else all
  *   TG_BLAS_TARGET   name of the target to compile for. If not set, or if this processor cannot run it: the host
@@ -128,25 +128,22 @@ static void begin(void) {
 
 /* Opens libtg_jit.so.0. The caller holds the lock. */
 static void open_compiler(void) {
-  Dl_info here;
-  static char path[4096];   /* under the lock. On the stack it would be in the frame of every product */
   engine *e = &state.engine[OPENED];
   if (state.opened) return;
   state.opened = true;
-  const char *end = dladdr((void *)&state, &here) && here.dli_fname ? strrchr(here.dli_fname, '/') : NULL;
-  int n = end ? snprintf(path, sizeof path, "%.*s/libtg_jit.so.0", (int)(end - here.dli_fname), here.dli_fname)
-              : snprintf(path, sizeof path, "libtg_jit.so.0");
-  void *library = n > 0 && (size_t)n < sizeof path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+  void *library = tg_open_beside(&state, "libtg_jit.so.0");
   int (*version)(void) = NULL;
+  tg_status (*load)(void) = NULL;
   if (library) *(void **)&version = dlsym(library, "tg_version");
   if (!version || version() != TG_VERSION) return;   /* another release's: its structs may be others */
+  *(void **)&load = dlsym(library, "tg_compiler_load");
   *(void **)&e->create = dlsym(library, "tg_context_create_sized");
   *(void **)&e->plan = dlsym(library, "tg_gemm_plan_sized");
   *(void **)&e->workspace = dlsym(library, "tg_gemm_workspace_sized");
   *(void **)&e->run = dlsym(library, "tg_gemm_run_sized");
   *(void **)&e->function = dlsym(library, "tg_gemm_function");
   *(void **)&e->describe = dlsym(library, "tg_gemm_describe_sized");
-  if (e->create && e->plan && e->workspace && e->run && e->function && e->describe)
+  if (e->create && e->plan && e->workspace && e->run && e->function && e->describe && load && load() == TG_OK)
     tg_run_on_own_stack(create, e);
 }
 

@@ -239,8 +239,6 @@ bool tg_near_miss(tg_job *j, tg_context *c, const char *key, char *out, size_t n
 void tg_kernel_source_check(tg_job *j, const tg_kernel_source *s);                     /* fails on bad arguments */
 /* reads the kernel as written into the job, and appends the opts */
 void tg_kernel_source_read(tg_job *j, const tg_kernel_source *s);
-/* From identity.c, which the build generates: a hash of the compiler's own code. */
-extern const char tg_build_hash[];
 const char *tg_cache_key(tg_job *j, tg_context *c, const tg_kernel_source *s);
 /* The store's key of the kernel's tuned choice. The job holds the kernel as written, with default knobs. o: for
  * which device. threads: of the contexts that the choice is for, on the CPU. */

@@ -46,6 +46,7 @@ typedef struct tg_env {
   tg_arena arena;
   jmp_buf *trap;            /* innermost tg_protect; NULL only outside of one */
   tg_status status;         /* the first error, kept */
+  struct tg_errand *errand; /* the call of tg_on_own_stack that this thread is for; NULL: none */
   char message[4096];       /* its text, "file:line:col: error: ..." with source line and caret where known */
 } tg_env;
 
@@ -57,6 +58,13 @@ bool tg_protect(tg_env *e, void (*fn)(void *), void *arg);
 /* Runs fn(arg) on a new thread with a stack of 8 MiB and waits for it; if it fails, unwinds the caller. */
 void tg_on_own_stack(tg_env *e, void (*fn)(void *), void *arg);
 void tg_run_on_own_stack(void (*fn)(void *), void *arg);   /* likewise, for an fn that never calls tg_fail */
+/* Runs fn(arg), which never calls tg_fail, on the thread that called tg: the one that waits in the outermost
+ * tg_on_own_stack of the env. It may be inside dlopen, and hold the system loader's lock, for which a library that
+ * another thread opens would wait for ever. */
+void tg_on_callers_stack(tg_env *e, void (*fn)(void *), void *arg);
+/* The library `file` from the folder of the library or program that has the address in it, else from where the system
+ * looks; NULL: dlerror says why not. */
+void *tg_open_beside(const void *address, const char *file);
 /* Records the error if it is the first, and unwinds. */
 TG_NORETURN void tg_fail(tg_env *e, tg_status s, const char *format, ...) TG_PRINTF(3, 4);
 TG_NORETURN void tg_failv(tg_env *e, tg_status s, const char *format, va_list);

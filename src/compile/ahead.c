@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include "compile/ahead.h"
 #include "compile/price.h"
-#include "jit/jit.h"
+#include "generator/generator.h"
 #include "target/processor.h"
 
 /* ---- kernels that are kept as modules ---- */

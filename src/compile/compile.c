@@ -5,7 +5,7 @@
 #include "compile/compile.h"
 #include "compile/price.h"
 #include "dsl/text.h"
-#include "jit/jit.h"
+#include "generator/generator.h"
 #include "choose/heuristic.h"
 #include "model/cost.h"
 #include "prices/prices.h"
@@ -47,6 +47,7 @@ static const tg_rules *rules_of(tg_job *j, tg_context *c) {
 }
 
 static tg_jit *open_jit(tg_job *j, tg_context *c) {
+  tg_generator_need(&j->env);
   make(j, c, make_jit);
   return c->jit;
 }
@@ -57,6 +58,7 @@ static tg_jit *open_jit_for(tg_job *j, tg_context *c, const tg_compile_options *
   if (t == &c->target) return open_jit(j, c);
   tg_device *d = o->device;
   tg_env env;
+  tg_generator_need(&j->env);
   tg_env_init(&env, &c->env.allocator);
   pthread_mutex_lock(&c->lock);
   tg_status s = d->jit ? TG_OK : tg_jit_open(&d->jit, &c->env.allocator, t, tg_jit_flags(c), &env);
@@ -230,11 +232,19 @@ static void compile(tg_job *j, tg_context *c, const tg_kernel_source *s, tg_cach
   if (!ok) tg_fail(&j->env, status, "%s", message);
 }
 
+typedef struct { tg_jit *jit; tg_linker linker; } linking;
+
+static void make_linker(void *user) {
+  linking *l = user;
+  l->linker = tg_jit_linker(l->jit);
+}
+
 /* Runs on tg's own stack: LLVM may need more stack than the caller's thread has. */
 static tg_code *link_entry(tg_job *j, tg_context *c, const tg_cache_entry *entry, const char *name) {
-  tg_linker linker = tg_jit_linker(open_jit(j, c));
+  linking l = {.jit = open_jit(j, c)};
   tg_code *code;
-  tg_status s = tg_code_link(&c->env.allocator, &linker, entry->object, entry->object_n, name, &entry->info,
+  tg_on_callers_stack(&j->env, make_linker, &l);
+  tg_status s = tg_code_link(&c->env.allocator, &l.linker, entry->object, entry->object_n, name, &entry->info,
                              tg_jit_flags(c), &code, &j->env);
   if (s != TG_OK) tg_fail(&j->env, s, "%s", name);   /* its own message stands */
   return code;
@@ -243,6 +253,11 @@ static tg_code *link_entry(tg_job *j, tg_context *c, const tg_cache_entry *entry
 void tg_compiler_close(tg_context *c) {
   for (tg_device *d = c->devices; d; d = d->next) tg_jit_close(d->jit), d->jit = NULL;
   tg_jit_close(c->jit);
+}
+
+tg_status tg_compiler_load(void) {
+  char message[1];
+  return tg_generator_open(message, sizeof message) ? TG_OK : TG_EBACKEND;
 }
 
 tg_status tg_context_create_sized(const tg_context_options *options, size_t bytes, tg_context **out) {

@@ -2,7 +2,7 @@
  * A kernel for a device as data of the object: the bytes that tg_device_load takes, and, for programs that speak to the
  * driver themselves, where in them the code lies and with what geometry it is launched. */
 #include "api/api.h"
-#include "jit/jit.h"
+#include "generator/generator.h"
 #include "code/cache.h"
 #include "compile/wrapper.h"
 

@@ -79,7 +79,7 @@ static void run(void *p) {
   base.features[0] = 0;
   a->c = LLVMContextCreate();
   LLVMContextSetDiagnosticHandler(a->c, on_diagnostic, a);
-  a->machine = tg_jit_machine(&base, LLVMCodeGenLevelDefault);
+  a->machine = tg_llvm_machine(&base, LLVMCodeGenLevelDefault);
   if (!a->machine) tg_fail(&a->j->env, TG_EBACKEND, "LLVM has no target '%s'", base.triple);
   a->m = parse(a, a->around);
   note_public(a);
@@ -106,8 +106,8 @@ static void run(void *p) {
   memcpy(a->object.data, LLVMGetBufferStart(a->buffer), a->object.bytes);
 }
 
-tg_object tg_jit_assemble(tg_job *j, const tg_target *t, const char *const *texts, uint32_t n, const char *around,
-                          const char *name) {
+tg_object tg_llvm_assemble(tg_job *j, const tg_target *t, const char *const *texts, uint32_t n, const char *around,
+                           const char *name) {
   assembly a = {.j = j, .target = t, .texts = texts, .n = n, .around = around, .name = name};
   bool ok = tg_protect(&j->env, run, &a);
   if (a.buffer) LLVMDisposeMemoryBuffer(a.buffer);

@@ -125,7 +125,7 @@ typedef struct tg_emitter {
 } tg_emitter;
 
 /* module.c. NULL: LLVM has no such target. */
-LLVMTargetMachineRef tg_jit_machine(const tg_target *t, LLVMCodeGenOptLevel level);
+LLVMTargetMachineRef tg_llvm_machine(const tg_target *t, LLVMCodeGenOptLevel level);
 /* emit.c */
 void tg_emit_module(tg_emitter *, tg_code_info *info);
 void tg_emit_list(tg_emitter *, const tg_uop *const *list, uint32_t n);

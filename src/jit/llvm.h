@@ -13,6 +13,7 @@
 #include <llvm-c/TargetMachine.h>
 #include <llvm/Config/llvm-config.h>
 #include <string.h>
+#include "target/target.h"
 #if __has_include(<llvm/Config/Targets.h>)
 #include <llvm/Config/Targets.h>
 #endif
@@ -38,6 +39,10 @@ static inline int tg_llvm_knows(const char *cpu) {
 #else
 #define TG_LLVM_SPIRV 0
 #endif
+
+static inline bool tg_llvm_compiles_for(const tg_target *t) {
+  return t->arch == TG_ARCH_OPENCL ? TG_LLVM_SPIRV && tg_target_takes_spirv(t) : tg_llvm_knows(t->cpu);
+}
 
 /* Up to 21, launch bounds of a CUDA kernel are module metadata; from 22 on, function attributes. */
 #define TG_LLVM_NVVM_ANNOTATIONS (LLVM_VERSION_MAJOR < 22)

@@ -92,7 +92,7 @@ static void fill_in_host(tg_target *t) {
   LLVMDisposeMessage(features);
 }
 
-tg_status tg_jit_open(tg_jit **out, const tg_allocator *a, const tg_target *t, uint32_t flags, tg_env *err) {
+static tg_status open_jit(tg_jit **out, const tg_allocator *a, const tg_target *t, uint32_t flags, tg_env *err) {
   *out = NULL;
   tg_jit *jit = a->alloc(a->user, sizeof *jit);
   if (!jit) return open_failed(err, TG_ENOMEM, "out of memory");
@@ -107,24 +107,19 @@ tg_status tg_jit_open(tg_jit **out, const tg_allocator *a, const tg_target *t, u
   return TG_OK;
 }
 
-void tg_jit_close(tg_jit *jit) {
-  if (!jit) return;
+static void close_jit(tg_jit *jit) {
   tg_orc_close(jit->orc, true);
   for (uint32_t i = 0; i < jit->idle_n; i++) LLVMDisposeTargetMachine(jit->idle[i]);
   pthread_mutex_destroy(&jit->lock);
   jit->allocator.free(jit->allocator.user, jit, sizeof *jit);
 }
 
-const tg_target *tg_jit_target(const tg_jit *jit) { return &jit->target; }
+static const tg_target *target_of(const tg_jit *jit) { return &jit->target; }
 
-bool tg_jit_knows(const tg_target *t) {
-  return t->arch == TG_ARCH_OPENCL ? TG_LLVM_SPIRV && tg_target_takes_spirv(t) : tg_llvm_knows(t->cpu);
-}
-
-LLVMTargetMachineRef tg_jit_machine(const tg_target *t, LLVMCodeGenOptLevel level) {
+LLVMTargetMachineRef tg_llvm_machine(const tg_target *t, LLVMCodeGenOptLevel level) {
   LLVMTargetRef target;
   char *message = NULL;
-  if (!tg_jit_knows(t)) return NULL;
+  if (!tg_llvm_compiles_for(t)) return NULL;
   register_target(t->arch);
   if (LLVMGetTargetFromTriple(t->triple, &target, &message)) {
     LLVMDisposeMessage(message);
@@ -144,7 +139,7 @@ static LLVMTargetMachineRef borrow_machine(tg_jit *jit) {
   pthread_mutex_lock(&jit->lock);
   if (jit->idle_n) m = jit->idle[--jit->idle_n];
   pthread_mutex_unlock(&jit->lock);
-  return m ? m : tg_jit_machine(&jit->target, LLVMCodeGenLevelDefault);
+  return m ? m : tg_llvm_machine(&jit->target, LLVMCodeGenLevelDefault);
 }
 
 static void return_machine(tg_jit *jit, LLVMTargetMachineRef m) {
@@ -164,7 +159,7 @@ static tg_status orc_of(tg_jit *jit, tg_orc **out, char *message, size_t message
   tg_orc *before = atomic_load(&jit->orc);
   *out = before;
   if (before && !tg_orc_is_inherited(before)) return TG_OK;
-  LLVMTargetMachineRef m = tg_jit_machine(&jit->target, LLVMCodeGenLevelDefault);
+  LLVMTargetMachineRef m = tg_llvm_machine(&jit->target, LLVMCodeGenLevelDefault);
   if (!m) {
     snprintf(message, message_n, "LLVM has no target '%s'", jit->target.triple);
     return TG_EBACKEND;
@@ -185,7 +180,13 @@ static tg_status link_object(void *user, const void *object, size_t bytes, const
 
 static void unlink_object(void *user, void *linked) { tg_orc_unlink(&((tg_jit *)user)->allocator, linked); }
 
-tg_linker tg_jit_linker(tg_jit *jit) { return (tg_linker){link_object, unlink_object, jit}; }
+/* The session is made here, and not by the first link, which has no caller's thread to go to. */
+static tg_linker linker_of(tg_jit *jit) {
+  tg_orc *orc;
+  char message[1];
+  orc_of(jit, &orc, message, sizeof message);   /* if it fails, so does a link, which reports it */
+  return (tg_linker){link_object, unlink_object, jit};
+}
 
 /* ---- compiling ---- */
 
@@ -239,7 +240,7 @@ static void set_up(compile *k) {
   LLVMMetadataRef one = LLVMValueAsMetadata(LLVMConstInt(e->integer[32], 1, 0));
   e->one_node = LLVMMDNodeInContext2(c, &one, 1);
   e->in_short_blocks = !tg_target_is_device(&k->jit->target) && statements_in(k->linear) > MANY_STATEMENTS;
-  k->machine = e->in_short_blocks ? tg_jit_machine(&k->jit->target, LLVMCodeGenLevelNone) : borrow_machine(k->jit);
+  k->machine = e->in_short_blocks ? tg_llvm_machine(&k->jit->target, LLVMCodeGenLevelNone) : borrow_machine(k->jit);
   if (!k->machine) tg_fail(&k->j->env, TG_EBACKEND, "this LLVM, %s, has no processor '%s' of '%s'", tg_llvm_version(),
                            k->jit->target.cpu, k->jit->target.triple);
   LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(k->machine);
@@ -404,14 +405,28 @@ static void guarded_compile(compile *k) {
   if (!ok) tg_fail(&k->j->env, k->j->env.status, "compile failed"); /* keeps the first message */
 }
 
-tg_object tg_jit_compile(tg_jit *jit, tg_job *j, const tg_uop *linear, tg_code_info *info, const char **ir_text,
-                         const char **asm_text) {
+static tg_object compile_program(tg_jit *jit, tg_job *j, const tg_uop *linear, tg_code_info *info, const char **ir_text,
+                                 const char **asm_text) {
   compile k = {.jit = jit, .j = j, .linear = linear, .info = info, .ir_text = ir_text, .asm_text = asm_text};
   guarded_compile(&k);
   return k.object;
 }
 
-void tg_jit_build(tg_jit *jit, tg_job *j, const tg_uop *linear, tg_code_info *info) {
+static void build_module(tg_jit *jit, tg_job *j, const tg_uop *linear, tg_code_info *info) {
   compile k = {.jit = jit, .j = j, .linear = linear, .info = info, .only_build = true};
   guarded_compile(&k);
+}
+
+const tg_generator *tg_llvm_generator(void) {
+  static const tg_generator table = {.build = tg_build_hash,
+                                     .open = open_jit,
+                                     .close = close_jit,
+                                     .target = target_of,
+                                     .compile = compile_program,
+                                     .build_module = build_module,
+                                     .linker = linker_of,
+                                     .assemble = tg_llvm_assemble,
+                                     .assembly = tg_llvm_assembly,
+                                     .summary = tg_llvm_summary};
+  return &table;
 }

@@ -6,13 +6,12 @@
 #include "code/object.h"
 
 /* One line for each instruction. Among them are s_code_end, which pad the end for what the processor fetches ahead. */
-bool tg_amdgpu_disassemble(tg_env *env, const tg_target *t, const tg_amdgpu_kernel *k, tg_str *out,
-                           uint32_t *instructions) {
+static void disassemble(tg_env *env, const tg_target *t, const tg_amdgpu_kernel *k, tg_str *out) {
   LLVMDisasmContextRef d = LLVMCreateDisasmCPUFeatures(t->triple, t->cpu, t->features, NULL, 0, NULL, NULL);
   char line[512];
   uint64_t at = 0;
   if (!d) tg_fail(env, TG_EBACKEND, "LLVM has no disassembler for %s", t->name);
-  for (*instructions = 0; at < k->bytes; ++*instructions) {
+  while (at < k->bytes) {
     uint8_t code[32] = {0};
     uint64_t n = k->bytes - at < sizeof code ? k->bytes - at : sizeof code;
     memcpy(code, k->code + at, n);
@@ -23,16 +22,14 @@ bool tg_amdgpu_disassemble(tg_env *env, const tg_target *t, const tg_amdgpu_kern
   }
   LLVMDisasmDispose(d);
   if (at < k->bytes) tg_str_printf(out, "%6llx\t(not an instruction of %s)\n", (unsigned long long)at, t->name);
-  return at == k->bytes;
 }
 
 static void put_amd(tg_job *j, const tg_target *t, const tg_object_view *o, const char *name, bool code, tg_str *out) {
   tg_amdgpu_kernel k;
-  uint32_t n;
   if (!tg_amdgpu_kernel_of(o, name, &k)) return;
   if (code) {
     tg_str_printf(out, "%s:\n", name);
-    tg_amdgpu_disassemble(&j->env, t, &k, out, &n);
+    disassemble(&j->env, t, &k, out);
     return;
   }
   tg_str_printf(out, "descriptor %s.kd\n  LOCAL %u bytes, scratch %u, arguments %u\n", name, k.local, k.scratch,
@@ -63,7 +60,7 @@ static const char *kernel_name(tg_job *j, uint32_t p, bool unaligned) {
   return tg_format(&j->env, "%s_%u%s", j->name, p, unaligned ? "_unaligned" : "");
 }
 
-const char *tg_object_assembly(tg_job *j, const tg_target *t, const tg_object *object, const tg_code_info *info) {
+const char *tg_llvm_assembly(tg_job *j, const tg_target *t, const tg_object *object, const tg_code_info *info) {
   tg_str out = tg_str_new(&j->env);
   tg_object_view o;
   if (t->arch != TG_ARCH_AMDGPU || !tg_object_open(&o, object->data, object->bytes)) return NULL;
@@ -87,7 +84,7 @@ static void put_sections(const tg_object_view *o, tg_str *out) {
       tg_str_printf(out, "symbol %s: %llu bytes\n", tg_object_symbol(o, i), (unsigned long long)o->symbols[i].st_size);
 }
 
-const char *tg_object_summary(tg_job *j, const tg_target *t, const tg_object *object, const tg_code_info *info) {
+const char *tg_llvm_summary(tg_job *j, const tg_target *t, const tg_object *object, const tg_code_info *info) {
   tg_str out = tg_str_new(&j->env);
   tg_object_view o;
   tg_str_printf(

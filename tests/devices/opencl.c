@@ -17,7 +17,7 @@
 #include "corpus.h"
 #include "../test.h"
 #include "api/api.h"
-#include "jit/jit.h"
+#include "generator/generator.h"
 #include "tg/device.h"
 
 enum { SKIPPED = 77, LEAST_PERCENT = 60 };

@@ -6,7 +6,7 @@
 #include "../target.h"
 #include "../test.h"
 #include "dsl/value.h"
-#include "jit/jit.h"
+#include "generator/generator.h"
 
 typedef struct { tg_job j; tg_jit *jit; TG_VEC(const tg_uop *) list; tg_code *code; tg_code_info info; tg_object object; const char *ir, *assembly; bool show; } program;
 

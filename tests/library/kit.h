@@ -6,7 +6,7 @@
 #include "base/guard.h"
 #include "dsl/text.h"
 #include "compile/pipeline.h"
-#include "jit/jit.h"
+#include "generator/generator.h"
 
 enum { KIT_BUFFERS = 16, KIT_BAND = 64, KIT_THREADS = 7 };   /* first choices depend on the threads: never on the host's */
 

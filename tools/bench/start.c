@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * tg bench start: from the start of a process to its first product, kernels and choices on disk among 1,000 entries
- * each. Fresh processes in turns: a program
- * with libtg.a alone, one with libtg_jit.a, one without tg (start_run.c); nothing may be compiled (TG_GEMM_NO_COMPILE).
- * */
+ * each. Fresh processes in turns: a program with libtg.a alone, one with libtg_jit.so.0, one with libtg_jit.a, one
+ * without tg (start_run.c); nothing may be compiled (TG_GEMM_NO_COMPILE). */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -21,10 +20,9 @@
 extern char **environ;
 
 enum { ENTRIES = 1000, ROUNDS = 200, CASES = sizeof start_cases / sizeof *start_cases };
-enum { BARE, RUNTIME, JIT, PROGRAMS };
-static const char *const programs[PROGRAMS] = {"start_bare", "start", "start_jit"}, *const titles[PROGRAMS] = {
-                                                                                        "without tg", "libtg.a",
-                                                                                        "libtg_jit.a"};
+enum { BARE, RUNTIME, SHARED, JIT, PROGRAMS };
+static const char *const programs[PROGRAMS] = {"start_bare", "start", "start_shared", "start_jit"};
+static const char *const titles[PROGRAMS] = {"without tg", "libtg.a", "libtg_jit.so.0", "libtg_jit.a"};
 
 typedef struct {
   const tool_args *args;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * A program that multiplies once and ends: what tg bench start starts. Built three times: with libtg.a alone, with
- * libtg_jit.a (LLVM is loaded
- * then, whoever asks for it or not), and without tg, which says what a process costs by itself.
+ * A program that multiplies once and ends: what tg bench start starts. Built four times: with libtg.a alone, with
+ * libtg_jit.so.0 (LLVM is loaded by a compile), with libtg_jit.a (it is loaded with the program), and without tg, which
+ * says what a process costs by itself.
  *   start CASE CACHE [TUNED]       kernels come from the folder CACHE, choices from TUNED; a start_report leaves on
  *                                  standard output */
 #define _GNU_SOURCE

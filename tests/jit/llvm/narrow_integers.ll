@@ -3,7 +3,7 @@
 ; fault: has OpBitwiseAnd
 ; fault: has 255
 ; seen: 22 fault
-; around: src/jit/module.c tg_jit_machine
+; around: src/jit/module.c tg_llvm_machine
 
 declare spir_func i64 @_Z12get_local_idj(i32)
 
