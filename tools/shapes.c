@@ -24,7 +24,8 @@ const tool_types *tool_types_named(const char *name) {
   return NULL;
 }
 
-static bool read_line(const char *line, tool_shape *s) {
+static bool read_line(const char *line, void *out) {
+  tool_shape *s = out;
   char major[4] = "NN";
   *s = (tool_shape){0};
   int got = sscanf(line, "%23s %d %d %d %3s", s->class_of, &s->m, &s->n, &s->k, major);
@@ -32,29 +33,38 @@ static bool read_line(const char *line, tool_shape *s) {
   return got >= 4 && s->m > 0 && s->n > 0 && s->k > 0 && strlen(major) == 2 && strspn(major, "NT") == 2;
 }
 
-int tool_read_shapes(const char *path, tool_shape **out) {
-  char *text = tool_read(path, NULL), *rest = text;
+int tool_read_list(const char *path, const tool_list *l, void **out) {
+  char *text = tool_read(path, NULL), *rest = text, *rows = NULL;
   int n = 0, room = 0, number = 0;
   *out = NULL;
   if (!text)
-    return fprintf(stderr, "tg: %s: %s (lists lie in the source, tests/bench/gemm; --shapes FILE names another)\n",
-                   path, strerror(errno)),
+    return fprintf(stderr, "tg: %s: %s (lists lie in the source, %s; --shapes FILE names another)\n", path,
+                   strerror(errno), l->folder),
            -1;
   for (char *line; (line = strsep(&rest, "\n"));) {
     line[strcspn(line, "#")] = 0;
     number++;
     if (!line[strspn(line, " \t\r")]) continue;
     if (n == room) {
-      tool_shape *more = realloc(*out, (size_t)(room = 2 * room + 64) * sizeof **out);
-      if (!more) return perror("tg"), free(*out), free(text), *out = NULL, -1;
-      *out = more;
+      char *more = realloc(rows, (size_t)(room = 2 * room + 64) * l->bytes);
+      if (!more) return perror("tg"), free(rows), free(text), -1;
+      rows = more;
     }
-    if (!read_line(line, &(*out)[n++])) {
-      fprintf(stderr, "tg: %s:%d: 'class M N K NN' is wanted\n", path, number);
-      free(*out), free(text);
-      return *out = NULL, -1;
+    if (!l->read(line, rows + (size_t)n++ * l->bytes)) {
+      fprintf(stderr, "tg: %s:%d: '%s' is wanted\n", path, number, l->wanted);
+      free(rows), free(text);
+      return -1;
     }
   }
   free(text);
+  *out = rows;
+  return n;
+}
+
+int tool_read_shapes(const char *path, tool_shape **out) {
+  static const tool_list list = {sizeof(tool_shape), read_line, "class M N K NN", "tests/bench/gemm"};
+  void *rows;
+  int n = tool_read_list(path, &list, &rows);
+  *out = rows;
   return n;
 }

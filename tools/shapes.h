@@ -13,8 +13,16 @@ typedef struct tool_types {
 } tool_types;
 const tool_types *tool_types_named(const char *name);   /* NULL, and a line on stderr: there are none of that name */
 
+/* Rows of a list, one a line; '#' begins a comment. */
+typedef struct tool_list {
+  size_t bytes;                                   /* of a row */
+  bool (*read)(const char *line, void *row);      /* false: it is no such line */
+  const char *wanted, *folder;                    /* what a line holds; where such lists lie in the source */
+} tool_list;
+/* *out is malloc'd. The number of rows; -1, and a line on stderr: the file cannot be read, or is no such list. */
+int tool_read_list(const char *path, const tool_list *l, void **out);
+
 typedef struct { char class_of[24]; int m, n, k; bool ta, tb; } tool_shape;
-/* Lines `class M N K [NN|NT|TN|TT]`, '#' begins a comment; *out is malloc'd. The number of shapes; -1, and a line on
- * stderr: the file cannot be read, or is no such list. */
+/* tool_read_list of lines `class M N K [NN|NT|TN|TT]`. */
 int tool_read_shapes(const char *path, tool_shape **out);
 #endif

@@ -126,7 +126,7 @@ static void begin(void) {
   tg_run_on_own_stack(create, &state.engine[LINKED]);
 }
 
-/* Opens libtg_jit.so.0. The caller holds the lock. */
+/* Opens libtg_jit.so.0, and LLVM. The caller holds the lock. */
 static void open_compiler(void) {
   engine *e = &state.engine[OPENED];
   if (state.opened) return;

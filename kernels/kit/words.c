@@ -49,14 +49,20 @@ void tg_kit_declare(tg_builder *b, const char *word, const char *format, ...) {
   tg_add_declaration(b, word, text, __FILE__, __LINE__);
 }
 
+static const char *text_in(tg_builder *b, const char *format, va_list ap) {
+  va_list again;
+  va_copy(again, ap);
+  int n = vsnprintf(NULL, 0, format, again);
+  va_end(again);
+  char *text = tg_alloc(&b->job->env, (size_t)n + 1);
+  vsnprintf(text, (size_t)n + 1, format, ap);
+  return text;
+}
+
 const char *tg_kit_text(tg_builder *b, const char *format, ...) {
   va_list ap;
   va_start(ap, format);
-  int n = vsnprintf(NULL, 0, format, ap);
-  va_end(ap);
-  char *text = tg_alloc(&b->job->env, (size_t)n + 1);
-  va_start(ap, format);
-  vsnprintf(text, (size_t)n + 1, format, ap);
+  const char *text = text_in(b, format, ap);
   va_end(ap);
   return text;
 }
@@ -64,13 +70,8 @@ const char *tg_kit_text(tg_builder *b, const char *format, ...) {
 void tg_kit_say(tg_builder *b, const char *format, ...) {
   va_list ap;
   va_start(ap, format);
-  int n = vsnprintf(NULL, 0, format, ap);
+  tg_add_statement(b, text_in(b, format, ap), __FILE__, __LINE__);
   va_end(ap);
-  char *text = tg_alloc(&b->job->env, (size_t)n + 1);
-  va_start(ap, format);
-  vsnprintf(text, (size_t)n + 1, format, ap);
-  va_end(ap);
-  tg_add_statement(b, text, __FILE__, __LINE__);
 }
 
 void tg_kit_knob(tg_builder *b, const char *name, int64_t first, const int64_t *values) {

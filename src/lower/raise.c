@@ -50,14 +50,6 @@ static bool same_place(const tg_uop *load, const tg_uop *store) {
          !memcmp(load->src + 1, store->src + 1, tg_access_rank(store) * sizeof *store->src);
 }
 
-static bool loads_from(tg_job *j, const tg_uop *u, uint32_t buffer) {
-  uint32_t n;
-  const tg_uop **order = tg_toposort(j, u, &n);
-  for (uint32_t i = 0; i < n; i++)
-    if (order[i]->op == TG_OP_LOAD && tg_buffer_ordinal(order[i]->src[0]) == buffer) return true;
-  return false;
-}
-
 static const tg_uop *rebuild(tg_job *j, const simple *s, const tg_uop *store, const tg_uop *like) {
   tg_set_pos(j, store, tg_get_pos(j, like));
   for (uint32_t k = s->depth; k-- > 0;) {
@@ -113,11 +105,11 @@ static bool accumulates(tg_job *j, const tg_uop *range, const tg_uop *statement,
   for (uint32_t i = 0; i < 2 && !a->self; i++)
     if (value->src[i]->op == TG_OP_LOAD && same_place(value->src[i], store))
       a->self = value->src[i], a->term = value->src[1 - i];
-  if (!a->self || loads_from(j, a->term, tg_buffer_ordinal(store->src[0]))) return false;
+  if (!a->self || tg_loads_from(j, a->term, tg_buffer_ordinal(store->src[0]))) return false;
   a->gate = tg_gate(store);
   if (tg_gate(a->self) && tg_gate(a->self) != a->gate) return false;
   if (a->gate && tg_uses(j, a->gate, range)) {
-    if (loads_from(j, a->gate, tg_buffer_ordinal(store->src[0]))) return false;
+    if (tg_loads_from(j, a->gate, tg_buffer_ordinal(store->src[0]))) return false;
     a->term = tg_op3(j, TG_OP_WHERE, a->gate, a->term, tg_identity(j, value->op, value->type));
     a->gate = NULL;
     a->self = tg_load(j, a->self->src[0], a->self->src + 1, NULL, NULL, 0);
@@ -268,7 +260,7 @@ static bool used_once(tg_job *j, const tg_uop *u, uint32_t buffer, uint32_t *loa
         if (!subscript) return false;
       }
     }
-    if (x->op != TG_OP_REDUCE || !loads_from(j, x, buffer)) continue;
+    if (x->op != TG_OP_REDUCE || !tg_loads_from(j, x, buffer)) continue;
     /* the subscripts of a load inside must use every range of the reduction */
     for (uint32_t k = 0; k < tg_reduce_info(x).ranges; k++) {
       for (uint32_t q = 0; q < n; q++) {
@@ -355,7 +347,7 @@ static bool exchanged(tg_job *j, const tg_uop *u, const tg_uop *value, uint32_t 
   if (!shared) return false;
   tg_sweep s = tg_sweep_of(j, u);
   for (uint32_t i = 0; i < s.n; i++)
-    if (s.u[i]->op == TG_OP_SHUFFLE && loads_from(j, s.u[i]->src[0], buffer)) return true;
+    if (s.u[i]->op == TG_OP_SHUFFLE && tg_loads_from(j, s.u[i]->src[0], buffer)) return true;
   return false;
 }
 

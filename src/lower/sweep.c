@@ -39,6 +39,14 @@ const tg_uop *tg_sweep_map(tg_job *j, const tg_uop *root, tg_map_fn *fn, void *u
   return to[root->id];
 }
 
+bool tg_loads_from(tg_job *j, const tg_uop *u, uint32_t buffer) {
+  uint32_t n;
+  const tg_uop **order = tg_toposort(j, u, &n);
+  for (uint32_t i = 0; i < n; i++)
+    if (order[i]->op == TG_OP_LOAD && tg_buffer_ordinal(order[i]->src[0]) == buffer) return true;
+  return false;
+}
+
 bool tg_is_value(const tg_uop *u) {
   switch (u->op) {
   case TG_OP_CONST: case TG_OP_PARAM: case TG_OP_RANGE: case TG_OP_IOTA: case TG_OP_ARG: case TG_OP_DEFINE:

@@ -22,6 +22,9 @@ const tg_uop *tg_fold2(tg_job *j, tg_op op, const tg_uop *a, const tg_uop *b);
 /* Is the node a statement of its own in linear form? Leaves and versions are not. */
 bool tg_is_value(const tg_uop *u);
 
+/* Does u load from the buffer of that ordinal? */
+bool tg_loads_from(tg_job *j, const tg_uop *u, uint32_t buffer);
+
 /* Is it a loop around thread ranges? Then its statements are phases, and the launcher runs it (docs/ir.md). */
 bool tg_has_phases(const tg_uop *end);
 

@@ -15,6 +15,7 @@
  * log2 of its lanes exchanges, what the warps have from LOCAL memory.
  *
  * The terms are combined in another order than they stand in, as those of every sum are. */
+#include "lower/sweep.h"
 #include "schedule/opt.h"
 
 enum { MOST_PARTS = 1 << 16, MOST_ELEMENTS = 1 << 26, DEEPEST = 12, MOST_WARPS = 32, RUN_BYTES = 16 };
@@ -33,14 +34,6 @@ TG_NORETURN static void refuse(const scan *c, const char *why) {
 
 /* ---- is it one ---- */
 
-static bool loads_from(tg_job *j, const tg_uop *u, uint32_t buffer) {
-  uint32_t n;
-  const tg_uop **order = tg_toposort(j, u, &n);
-  for (uint32_t i = 0; i < n; i++)
-    if (order[i]->op == TG_OP_LOAD && tg_buffer_ordinal(order[i]->src[0]) == buffer) return true;
-  return false;
-}
-
 static bool combines(tg_op op, tg_type t) {
   bool exact = t != TG_F16 && t != TG_BF16 && t != TG_E4M3 && t != TG_E5M2 && t != TG_BOOL;
   return (exact && (op == TG_OP_ADD || op == TG_OP_MUL)) || op == TG_OP_MAX || op == TG_OP_MIN;
@@ -55,7 +48,7 @@ static const tg_uop *term_of(tg_job *j, const tg_uop *store) {
   for (uint32_t i = 0; i < 2; i++) {
     const tg_uop *own = value->src[i], *term = value->src[1 - i];
     if (own->op == TG_OP_LOAD && own->src[0] == tile && !tg_gate(own) &&
-        !loads_from(j, term, tg_buffer_ordinal(tile)))
+        !tg_loads_from(j, term, tg_buffer_ordinal(tile)))
       return term;
   }
   return NULL;
@@ -70,7 +63,7 @@ bool tg_scan_of(tg_schedule *s, const tg_uop *end) {
     if (u->op != TG_OP_STORE || u->arg & TG_ATOMIC || tg_buffer_info(j, u->src[0])->space == TG_SPACE_REG) return false;
     uint32_t b = tg_buffer_ordinal(u->src[0]);
     for (uint32_t k = 1; k < end->n; k++)   /* what the loop reads must not be what it stores */
-      if (loads_from(j, end->src[k], b)) return false;
+      if (tg_loads_from(j, end->src[k], b)) return false;
   }
   return true;
 }
@@ -202,7 +195,7 @@ static void find_beginning(parting *p) {
     if (u == p->c.end) continue;
     if (u == p->c.tile) p->define = u;
     else if (u->op == TG_OP_STORE && u->src[0] == p->c.tile && !tg_gate(u) && !p->init) p->init = u;
-    else others += p->depth > 0 || loads_from(s->j, u, b) || tg_uses(s->j, u, p->c.tile);
+    else others += p->depth > 0 || tg_loads_from(s->j, u, b) || tg_uses(s->j, u, p->c.tile);
   }
   if (!p->define || !p->init || others)
     refuse(&p->c, "beside it stand other statements than the one that fills its register");

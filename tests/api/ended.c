@@ -5,7 +5,7 @@
  *   api_ended [--seed N] [--count N] */
 #include <stdbool.h>
 #include <stdlib.h>
-#include "../test.h"
+#include "drawn.h"
 #include "tg/gemm.h"
 
 /* Maps of x [T, W], a matrix r [T, W], a row b [W] and a column c [T]; those without the letters do not read them. E is
@@ -33,16 +33,7 @@ static const char *const epilogues[] = {NULL, "acc + bias", "acc * bias", "max(a
                                         "0.5 * acc * (1 + erf(acc * 0.7))", "acc + bias + f32(n)"};
 enum { EPILOGUES = sizeof epilogues / sizeof *epilogues };
 
-typedef struct { tg_context *context; uint32_t seed; void *data[TYPES][4]; float *column; } run;
-static const char *why(const run *r) { return tg_error_message(r->context); }
-#define FINE(call)                                                       \
-  do {                                                                   \
-    tg_status s_ = (call);                                               \
-    CHECK(s_ == TG_OK, "%s: %s: %s", #call, tg_status_name(s_), why(r)); \
-  } while (0)
-static uint32_t draw(run *r, uint32_t n) {
-  return (uint32_t)((uint64_t)(r->seed = r->seed * 1664525u + 1013904223u) * n >> 32);
-}
+typedef struct { tg_context *context; const char *name; uint32_t seed; void *data[TYPES][4]; float *column; } run;
 
 /* The body with its type and with conversions. */
 static void write_body(const char *body, uint32_t type, char *out) {
@@ -241,7 +232,7 @@ static void fill(run *r, uint32_t type, void *to, size_t n) {
 
 int main(int argc, char **argv) {
   int count = 6;
-  run own = {.seed = 1}, *r = &own;
+  run own = {.name = "the host", .seed = 1}, *r = &own;
   for (int i = 1; i + 1 < argc; i += 2) {
     if (!strcmp(argv[i], "--seed")) r->seed = (uint32_t)strtoul(argv[i + 1], NULL, 10);
     else if (!strcmp(argv[i], "--count")) count = atoi(argv[i + 1]);

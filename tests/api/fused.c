@@ -5,7 +5,7 @@
  *   api_fused [--seed N] [--count N] */
 #include <stdbool.h>
 #include <stdlib.h>
-#include "../test.h"
+#include "drawn.h"
 #include "tg/nn.h"
 
 /* Kernels of x [T, W], a second matrix r [T, W] and a row b [W]; those without the letters do not read them. */
@@ -31,16 +31,7 @@ static const struct { const char *name, *body; bool r, b; } kinds[] = {
 };
 enum { KINDS = sizeof kinds / sizeof *kinds, ROWS = 40, WIDTH = 130, MOST = 8, BYTES = ROWS * WIDTH * 4 };
 
-typedef struct { tg_context *context; tg_kernel *kernel[KINDS]; uint32_t seed; float *data[3]; } run;
-static const char *why(const run *r) { return tg_error_message(r->context); }
-#define FINE(call)                                                                \
-  do {                                                                            \
-    tg_status s_ = (call);                                                        \
-    CHECK(s_ == TG_OK, "%s: %s: %s", #call, tg_status_name(s_), why(r));          \
-  } while (0)
-static uint32_t draw(run *r, uint32_t n) {
-  return (uint32_t)((uint64_t)(r->seed = r->seed * 1664525u + 1013904223u) * n >> 32);
-}
+typedef struct { tg_context *context; const char *name; tg_kernel *kernel[KINDS]; uint32_t seed; float *data[3]; } run;
 
 static tg_status text_of(run *r, const char *name, const char *body, bool has_r, bool has_b, tg_kernel **out) {
   char text[1024];
@@ -265,7 +256,7 @@ static void overwriting(run *r) {
 
 int main(int argc, char **argv) {
   int count = 10;
-  run own = {.seed = 1}, *r = &own;
+  run own = {.name = "the host", .seed = 1}, *r = &own;
   for (int i = 1; i + 1 < argc; i += 2) {
     if (!strcmp(argv[i], "--seed")) r->seed = (uint32_t)strtoul(argv[i + 1], NULL, 10);
     else if (!strcmp(argv[i], "--count")) count = atoi(argv[i + 1]);

@@ -6,14 +6,12 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include "../fine.h"
+#include "drawn.h"
 #include "tg/attention.h"
 #include "tg/dsl.h"
 #include "tg/gemm.h"
 
 typedef struct { tg_context *context; tg_device *device; const char *name; uint32_t seed; bool host; } run;
-
-static uint32_t draw(run *r, uint32_t n) { return (uint32_t)((uint64_t)(r->seed = r->seed * 1664525u + 1013904223u) * n >> 32); }
 
 /* ---- kernels of which drawn programs are made ---- */
 

@@ -2,17 +2,18 @@
  * Cases of tg bench attention: lists of shapes, data, and whether a result is right. Elements are multiples of 1/64
  * within -2..2, which every type holds. */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "bench/attention.h"
 #include "bench/bench.h"
+#include "shapes.h"
 
 /* ---- lists ---- */
 
-static bool read_line(const char *line, attention_shape *s) {
+static bool read_line(const char *line, void *out) {
+  attention_shape *s = out;
   char mask[8] = "", type[8] = "";
   long long queries = 0, keys = 0;
   *s = (attention_shape){0};
@@ -25,30 +26,12 @@ static bool read_line(const char *line, attention_shape *s) {
 }
 
 int attention_read_shapes(const char *path, attention_shape **out) {
-  char *text = tool_read(path, NULL), *rest = text;
-  int n = 0, room = 0, number = 0;
-  *out = NULL;
-  if (!text)
-    return fprintf(stderr, "tg: %s: %s (lists lie in the source, tests/bench/attention; --shapes FILE names another)\n",
-                   path, strerror(errno)),
-           -1;
-  for (char *line; (line = strsep(&rest, "\n"));) {
-    line[strcspn(line, "#")] = 0;
-    number++;
-    if (!line[strspn(line, " \t\r")]) continue;
-    if (n == room) {
-      attention_shape *more = realloc(*out, (size_t)(room = 2 * room + 64) * sizeof **out);
-      if (!more) return perror("tg"), free(*out), free(text), *out = NULL, -1;
-      *out = more;
-    }
-    if (!read_line(line, &(*out)[n++])) {
-      fprintf(stderr, "tg: %s:%d: 'class batch heads kv_heads queries keys head full|causal f32|f16|bf16' is wanted\n",
-              path, number);
-      free(*out), free(text);
-      return *out = NULL, -1;
-    }
-  }
-  free(text);
+  static const tool_list list = {sizeof(attention_shape), read_line,
+                                 "class batch heads kv_heads queries keys head full|causal f32|f16|bf16",
+                                 "tests/bench/attention"};
+  void *rows;
+  int n = tool_read_list(path, &list, &rows);
+  *out = rows;
   return n;
 }
 
