@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * An encoder of sentences as one program: six layers of attention and two products, with the sizes of MiniLM (384
  * elements, 12 heads, 1536 between), for one sentence. The same steps also run as separate launches: both give the same
- * bits. Weights are random.
+ * bits. Weights are random, and packed once.
  *   encoder [TOKENS [THREADS [maps]]]
  * With `maps`, bias, GELU and residual are launches behind the products, not their epilogues: the program makes them
  * that. What makes the program is encode(); put or run is one word's difference at each step. */
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,14 +50,20 @@ TG_KERNEL(add_residual, T, W) {
   tg_range(t, T) tg_range(k, W) tg(y[t,k] = x[t,k] + old[t,k]);
 }
 
-typedef struct { float qkv[3 * WIDTH * WIDTH], out[WIDTH * WIDTH], up[WIDTH * INNER], down[INNER * WIDTH],
-                       qkv_bias[3 * WIDTH], out_bias[WIDTH], up_bias[INNER], down_bias[WIDTH], gain[2][WIDTH],
-                       bias[2][WIDTH]; } layer;
+enum { QKV, OUT, UP, DOWN, PRODUCTS };
+static const int64_t wide[PRODUCTS] = {3 * WIDTH, WIDTH, INNER, WIDTH},
+                     deep[PRODUCTS] = {WIDTH, WIDTH, WIDTH, INNER};
+
+typedef struct {
+  void *packed[PRODUCTS];      /* weights */
+  float qkv_bias[3 * WIDTH], out_bias[WIDTH], up_bias[INNER], down_bias[WIDTH], gain[2][WIDTH], bias[2][WIDTH];
+} layer;
 typedef struct {
   tg_context *context;
   int64_t tokens;
   int threads;
-  tg_gemm *qkv, *out, *up, *down;
+  tg_gemm *product[PRODUCTS];
+  tg_gemm_packing packing[PRODUCTS];
   tg_attention *attention;
   tg_kernel *normal, *add_bias, *gelu, *add_residual;
   int maps, maps_n;            /* maps: they are launches of their own; of which so many so far */
@@ -97,10 +104,12 @@ static float *map(encoder *e, tg_program *p, tg_kernel *k, int64_t columns, floa
 }
 
 /* acts: GELU; old: the residual, or NULL. */
-static void multiply(encoder *e, tg_program *p, tg_gemm *g, const float *a, const float *b, int64_t n,
-                     const float *bias, int acts, const float *old, float *c) {
+static void multiply(encoder *e, tg_program *p, const layer *l, int which, const float *a, const float *bias, int acts,
+                     const float *old, float *c) {
+  int64_t n = wide[which];
+  tg_gemm *g = e->product[which];
   float *sums = e->maps ? result(e, p, STEPS + e->maps_n++, n) : c;
-  tg_gemm_call call = {.m = e->tokens, .a = a, .b = b, .c = sums, .arg = {bias, old}};
+  tg_gemm_call call = {.m = e->tokens, .a = a, .b = l->packed[which], .c = sums, .arg = {bias, old}};
   if (e->maps) call.arg[0] = call.arg[1] = NULL;
   if (p) must(e, tg_gemm_put(p, g, &call));
   else call.workspace = e->workspace, call.workspace_bytes = e->workspace_bytes, must(e, tg_gemm_run(g, &call));
@@ -136,12 +145,12 @@ static void encode(encoder *e, tg_program *p, float *x, float *y) {
           *mid = result(e, p, n++, WIDTH), *inner = result(e, p, n++, INNER), *whole = result(e, p, n++, WIDTH),
           *next = result(e, p, n++, WIDTH);
     if (i + 1 == LAYERS) next = y;
-    multiply(e, p, e->qkv, x, l->qkv, 3 * WIDTH, l->qkv_bias, 0, NULL, qkv);
+    multiply(e, p, l, QKV, x, l->qkv_bias, 0, NULL, qkv);
     attend(e, p, qkv, seen);
-    multiply(e, p, e->out, seen, l->out, WIDTH, l->out_bias, 0, x, sum);
+    multiply(e, p, l, OUT, seen, l->out_bias, 0, x, sum);
     normalised(e, p, sum, l->gain[0], l->bias[0], mid);
-    multiply(e, p, e->up, mid, l->up, INNER, l->up_bias, 1, NULL, inner);
-    multiply(e, p, e->down, inner, l->down, WIDTH, l->down_bias, 0, mid, whole);
+    multiply(e, p, l, UP, mid, l->up_bias, 1, NULL, inner);
+    multiply(e, p, l, DOWN, inner, l->down_bias, 0, mid, whole);
     normalised(e, p, whole, l->gain[1], l->bias[1], next);
     x = next;
   }
@@ -149,14 +158,30 @@ static void encode(encoder *e, tg_program *p, float *x, float *y) {
 
 /* ---- plans ---- */
 
-static tg_gemm *product(encoder *e, int64_t n, int64_t k, const char *epilogue) {
-  tg_gemm_desc d = {.m = {e->tokens, 0}, .n = {n, 0}, .k = {k, 0}, .threads = e->threads, .epilogue = epilogue};
-  tg_gemm *g = NULL;
+static void open_product(encoder *e, int which, const char *epilogue) {
+  tg_gemm_desc d = {.m = {e->tokens, 0}, .n = {wide[which], 0}, .k = {deep[which], 0}, .threads = e->threads,
+                    .epilogue = epilogue};
   if (e->maps) d.epilogue = NULL;
   else d.arg[0].name = "bias", d.arg[0].per = TG_PER_COLUMN;
   if (d.epilogue && strstr(epilogue, "old")) d.arg[1].name = "old", d.arg[1].per = TG_PER_ELEMENT;
-  must(e, tg_gemm_plan(e->context, &d, &g));
-  return g;
+  must(e, tg_gemm_packing_choose(e->context, &d, 1, &e->packing[which]));
+  d.packing = &e->packing[which];
+  must(e, tg_gemm_plan(e->context, &d, &e->product[which]));
+}
+
+static void fill(float *x, size_t n) {
+  for (size_t i = 0; i < n; i++) x[i] = (float)rand() / (float)RAND_MAX * 0.1f - 0.05f;
+}
+
+static void open_layer(encoder *e, layer *l) {
+  float *weights = malloc((size_t)WIDTH * INNER * sizeof *weights);
+  fill(l->qkv_bias, (sizeof *l - offsetof(layer, qkv_bias)) / sizeof(float));
+  for (int i = 0; i < PRODUCTS; i++) {
+    fill(weights, (size_t)(deep[i] * wide[i]));
+    l->packed[i] = malloc(e->packing[i].bytes);
+    must(e, tg_gemm_pack(&e->packing[i], weights, (int64_t[]){wide[i], 1}, l->packed[i]));
+  }
+  free(weights);
 }
 
 static void open_encoder(encoder *e) {
@@ -164,24 +189,24 @@ static void open_encoder(encoder *e) {
                          .threads = e->threads};
   tg_binding sizes[] = {{"T", 1, 4096, 1}, {"W", 1, 3 * WIDTH + INNER, 1}};
   if (tg_context_create(&(tg_context_options){.threads = e->threads}, &e->context)) exit(1);
-  e->qkv = product(e, 3 * WIDTH, WIDTH, "acc + bias");
-  e->out = product(e, WIDTH, WIDTH, "acc + bias + old");
-  e->up = product(e, INNER, WIDTH, "0.5 * (acc + bias) * (1 + erf((acc + bias) * 0.70710678))");
-  e->down = product(e, WIDTH, INNER, "acc + bias + old");
+  open_product(e, QKV, "acc + bias");
+  open_product(e, OUT, "acc + bias + old");
+  open_product(e, UP, "0.5 * (acc + bias) * (1 + erf((acc + bias) * 0.70710678))");
+  open_product(e, DOWN, "acc + bias + old");
   must(e, tg_attention_plan(e->context, &a, &e->attention));
   tg_compile_options o = {.bindings = sizes, .bindings_n = 1}, of_maps = {.bindings = sizes, .bindings_n = 2};
   must(e, tg_kernel_compile(e->context, &normalise, &o, &e->normal));
   must(e, tg_kernel_compile(e->context, &add_bias, &of_maps, &e->add_bias));
   must(e, tg_kernel_compile(e->context, &gelu, &of_maps, &e->gelu));
   must(e, tg_kernel_compile(e->context, &add_residual, &of_maps, &e->add_residual));
-  size_t floats = LAYERS * sizeof(layer) / sizeof(float);
   e->layers = malloc(LAYERS * sizeof(layer));
-  for (size_t i = 0; i < floats; i++) ((float *)(void *)e->layers)[i] = (float)rand() / (float)RAND_MAX * 0.1f - 0.05f;
+  for (int i = 0; i < LAYERS; i++) open_layer(e, &e->layers[i]);
   for (int i = 0; i < STEPS + MAPS * LAYERS; i++)
     e->own[i] = aligned_alloc(64, (size_t)e->tokens * INNER * sizeof(float));
-  const tg_gemm *all[] = {e->qkv, e->out, e->up, e->down};
-  for (int i = 0; i < 4; i++)
-    if (tg_gemm_workspace(all[i], NULL) > e->workspace_bytes) e->workspace_bytes = tg_gemm_workspace(all[i], NULL);
+  for (int i = 0; i < PRODUCTS; i++) {
+    size_t bytes = tg_gemm_workspace(e->product[i], NULL);
+    if (bytes > e->workspace_bytes) e->workspace_bytes = bytes;
+  }
   size_t for_attention = tg_attention_workspace(e->attention, NULL);
   if (for_attention > e->workspace_bytes) e->workspace_bytes = for_attention;
   e->workspace = malloc(e->workspace_bytes);
@@ -238,7 +263,9 @@ int main(int argc, char **argv) {
   printf("separate launches %.0f us, the program %.0f us (medians): %.3f\n", 1e6 * times[0][ROUNDS / 2],
          1e6 * times[1][ROUNDS / 2], times[1][ROUNDS / 2] / times[0][ROUNDS / 2]);
   tg_program_free(p);
-  tg_gemm_free(e.qkv), tg_gemm_free(e.out), tg_gemm_free(e.up), tg_gemm_free(e.down), tg_attention_free(e.attention);
+  for (int i = 0; i < PRODUCTS; i++) tg_gemm_free(e.product[i]);
+  for (int i = 0; i < LAYERS * PRODUCTS; i++) free(e.layers[i / PRODUCTS].packed[i % PRODUCTS]);
+  tg_attention_free(e.attention);
   tg_kernel_free(e.normal), tg_kernel_free(e.add_bias), tg_kernel_free(e.gelu), tg_kernel_free(e.add_residual);
   tg_context_free(e.context);
   for (int i = 0; i < STEPS + MAPS * LAYERS; i++) free(e.own[i]);
