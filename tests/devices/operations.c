@@ -14,6 +14,7 @@
 #include "shadow.h"
 #include "tg/attention.h"
 #include "tg/gemm.h"
+#include "tg/program.h"
 
 /* Of the cases those are run whose number is `turn` modulo PARTS; all: all of them. */
 enum { PARTS = 2 };
@@ -517,6 +518,64 @@ static void recorded_layer(run *r) {
   tg_device_free(r->device, other);
 }
 
+/* Attention in f16 over whole blocks of keys, which pass LOCAL memory in rings where the device copies aside, and the
+ * product behind it, as a program: one graph, whose temporary is planned. The bits of the same calls made directly, with
+ * the memory of its first run and with other memory. */
+static void program(run *r) {
+  enum { HALF_HEADS = 2, HALF_HEAD = 64, ROWS = 96, WHOLE = HALF_HEADS * HALF_HEAD };
+  const size_t in = ROWS * 3 * WHOLE, out = ROWS * WHOLE, bytes = out * 2;
+  void *x[2], *y[2], *weights, *middle, *argument[2], *temporary;
+  char want[ROWS * WHOLE * 2], got[ROWS * WHOLE * 2];
+  for (int i = 0; i < 2; i++) free(elements(r, TG_F16, in, &x[i])), free(elements(r, TG_F16, out, &y[i]));
+  free(elements(r, TG_F16, WHOLE * WHOLE, &weights)), free(elements(r, TG_F16, out, &middle));
+  tg_attention *attention = NULL;
+  tg_gemm *join = NULL;
+  tg_program *p = NULL;
+  FINE(tg_attention_plan(r->context, &(tg_attention_desc){.q = TG_F16, .heads = HALF_HEADS, .head = HALF_HEAD,
+                                                          .queries = {ROWS, 0}, .keys = {ROWS, 0}, .device = r->device},
+                         &attention));
+  FINE(tg_gemm_plan(r->context, &(tg_gemm_desc){.a = TG_F16, .b = TG_F16, .c = TG_F16, .m = {ROWS, 0}, .n = {WHOLE, 0},
+                                                .k = {WHOLE, 0}, .device = r->device}, &join));
+  tg_attention_call attend = {.queries = ROWS, .keys = ROWS, .q_strides = {0, HALF_HEAD, 3 * WHOLE},
+                              .k_strides = {0, HALF_HEAD, 3 * WHOLE}, .v_strides = {0, HALF_HEAD, 3 * WHOLE},
+                              .o_strides = {0, HALF_HEAD, WHOLE}};
+  tg_gemm_call multiply = {.m = ROWS, .b = weights};
+  FINE(tg_program_begin(r->context, &(tg_program_options){.device = r->device}, &p));
+  FINE(tg_program_argument(p, "x", in * 2, &argument[0]));
+  FINE(tg_program_argument(p, "y", bytes, &argument[1]));
+  FINE(tg_program_temporary(p, "attended", bytes, &temporary));
+  for (int pass = -1; pass < 2; pass++) {   /* -1: into the program */
+    char *from = pass < 0 ? argument[0] : x[pass];
+    attend.q = from, attend.k = from + 2 * WHOLE, attend.v = from + 4 * WHOLE;
+    attend.o = pass < 0 ? temporary : middle;
+    multiply.a = attend.o, multiply.c = pass < 0 ? argument[1] : y[pass];
+    if (pass < 0) {
+      FINE(tg_attention_put(p, attention, &attend));
+      FINE(tg_gemm_put(p, join, &multiply));
+      FINE(tg_program_end(p));
+      continue;
+    }
+    FINE(tg_attention_run(attention, &attend));
+    FINE(tg_gemm_run(join, &multiply));
+    FINE(tg_device_finish(r->device));
+    FINE(tg_device_copy(r->device, want, y[pass], bytes));
+    memset(got, 0, bytes);
+    FINE(tg_device_copy(r->device, y[pass], got, bytes));
+    tg_argument a[] = {{.data = x[pass], .bytes = in * 2}, {.data = y[pass], .bytes = bytes}};
+    FINE(tg_program_run(p, &(tg_program_call){.arguments = a, .arguments_n = 2}));
+    FINE(tg_device_finish(r->device));
+    FINE(tg_device_copy(r->device, got, y[pass], bytes));
+    CHECK(!memcmp(got, want, bytes), "%s: run %d of a program differs from its calls", r->name, pass);
+  }
+  tg_program_info about;
+  FINE(tg_program_describe(p, &about));
+  CHECK(about.steps >= 2 && about.planned_bytes >= bytes, "%s: %u steps, %zu bytes", r->name, about.steps,
+        about.planned_bytes);
+  tg_program_free(p), tg_attention_free(attention), tg_gemm_free(join);
+  for (int i = 0; i < 2; i++) tg_device_free(r->device, x[i]), tg_device_free(r->device, y[i]);
+  tg_device_free(r->device, weights), tg_device_free(r->device, middle);
+}
+
 static void refusals(run *r) {
   float host[16] = {0};
   void *at = NULL;
@@ -576,6 +635,7 @@ static void on(const char *name, uint32_t i, bool all) {
     packed_products(r);
     if (has_turn(r, 0)) weights(r, false), recorded(r);
     if (has_turn(r, 1)) weights(r, true), recorded_layer(r);
+    if (strcmp(r->device->driver->name, "opencl")) program(r);   /* PoCL has no f16 */
     printf("%s: %ld launches compared with the interpreter\n", name, shadow_end());
   }
   tg_context_free(r->context);
