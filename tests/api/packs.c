@@ -3,13 +3,12 @@
  * for reading at any alignment, with no compiler and no folder. Blocks that are cut, longer, or changed in any place are
  * refused, or what was damaged is a miss: never another result. */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include "../folder.h"
+#include "../pack.h"
 #include "../target.h"
 #include "../test.h"
-#include "base/pack.h"
 #include "tg/gemm.h"
 
 enum { N = 40, FAULTS = 500, KERNELS = 3 };
@@ -83,20 +82,6 @@ static tg_context *with(const void *pack, size_t bytes) {
   return tg_context_create_runtime(&o, &c) == TG_OK ? c : NULL;
 }
 
-static const char *pack_of(tg_env *env, const char *folder, size_t *bytes) {
-  tg_pack_file file[64];
-  uint32_t n = 0;
-  DIR *d = opendir(folder);
-  for (struct dirent *e; d && n < 64 && (e = readdir(d));)
-    if (e->d_name[0] != '.') {
-      file[n].name = tg_strdup(env, e->d_name);
-      file[n].data = tg_read_private(env, folder, e->d_name, false, &file[n].bytes);
-      n += file[n].data != NULL;
-    }
-  if (d) closedir(d);
-  return tg_pack_made(env, file, n, bytes);
-}
-
 static void faults(const char *data, size_t bytes, char *copy) {
   uint64_t seed = 11;
   int refused = 0, missed = 0, whole = 0;
@@ -132,7 +117,7 @@ int main(void) {
   tg_context_options o = {.target = test_target(), .threads = 1, .tuned = "", .cache = folder};
   CHECK(tg_context_create(&o, &c) == TG_OK && found(c) == KERNELS + 1, "compiled: %s", tg_error_message(c));
   tg_context_free(c);
-  const char *data = pack_of(&env, folder, &bytes);
+  const char *data = test_pack_of(&env, folder, &bytes);
   char *mapped = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *copy = malloc(bytes + 64);
   memcpy(mapped, data, bytes);
   CHECK(!mprotect(mapped, bytes, PROT_READ), "mprotect");

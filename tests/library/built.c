@@ -2,7 +2,7 @@
  * Kernels built ahead of time (tg/build.h): every program of the corpus as an object for all levels of x86-64 that this
  * machine runs, linked into a library by the system's compiler and called: the same bits as from a context, in order and
  * with tasks dealt in another, on 64-aligned buffers and on such as are aligned to their elements alone; wrong arguments
- * are refused with nothing written. (tests/tool/build.sh looks at what an object defines and calls.)
+ * are refused with nothing written. And in a pack of what that context has kept: the same bits from one without compiler. (tests/tool/build.sh looks at what an object defines and calls.)
  * (Half of the programs; those that are named: library_built tests/corpus/softmax.tg ..) */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include "../folder.h"
+#include "../pack.h"
 #include "../test.h"
 #include "code/object.h"
 #include "devices/signature.h"
@@ -51,7 +52,7 @@ typedef struct {
   int64_t params[32];
   kit_memory start, want, now;
   tg_context *context;
-  tg_kernel *kernel;
+  tg_kernel *kernel, *packed;   /* packed: out of the pack */
   function *built;
 } run;
 
@@ -76,12 +77,12 @@ static bool same(const kit_memory *a, const kit_memory *b) {
 }
 
 /* What is to come out: the same kernel by a context for the same target. */
-static bool launch(run *r) {
+static bool launch(run *r, tg_kernel *k, kit_memory *m) {
   tg_argument arguments[KIT_BUFFERS];
-  kit_memory_copy(&r->want, &r->start);
-  for (uint32_t b = 0; b < r->want.n; b++) arguments[b] = (tg_argument){r->want.data[b], r->want.bytes[b]};
-  tg_launch l = {.buffers = arguments, .buffers_n = r->want.n, .params = r->params, .params_n = r->job.params.n, .threads = 1};
-  return tg_kernel_run(r->kernel, &l) == TG_OK;
+  kit_memory_copy(m, &r->start);
+  for (uint32_t b = 0; b < m->n; b++) arguments[b] = (tg_argument){m->data[b], m->bytes[b]};
+  tg_launch l = {.buffers = arguments, .buffers_n = m->n, .params = r->params, .params_n = r->job.params.n, .threads = 1};
+  return tg_kernel_run(k, &l) == TG_OK;
 }
 
 static void refusals(run *r) {
@@ -118,7 +119,8 @@ static void compare(run *r, const char *target) {
     kit_memory guarded = {.n = 0};
     kit_params(&r->job, round, r->params);
     if (!kit_memory_make(&r->job, r->params, &r->start)) continue;
-    CHECK(launch(r), "%s, %s: %s", r->program->path, target, tg_error_message(r->context));
+    CHECK(launch(r, r->kernel, &r->want), "%s, %s: %s", r->program->path, target, tg_error_message(r->context));
+    CHECK(r->packed && launch(r, r->packed, &r->now) && same(&r->now, &r->want), "%s, %s, round %d: out of the pack", r->program->path, target, round);
     for (int dealt = 0; dealt < 2; dealt++) {
       kit_memory_copy(&r->now, &r->start);
       int result = call_built(r, &r->now, dealt);
@@ -158,11 +160,21 @@ static void *library_of(const tg_built *b, const char *what) {
 static void one(run *r, const char *const *targets, uint32_t n) {
   const char *best = targets[n - 1];
   tg_built *b = NULL;
-  CHECK(tg_context_create(&(tg_context_options){.target = best}, &r->context) == TG_OK, "%s", best);
+  tg_env env;
+  tg_context *runtime = NULL;
+  char cache[TEST_PATH + 32], remove[TEST_PATH + 48];
+  snprintf(cache, sizeof cache, "%s/cache", folder);
+  tg_env_init(&env, NULL);
+  CHECK(tg_context_create(&(tg_context_options){.target = best, .cache = cache}, &r->context) == TG_OK, "%s", best);
   tg_compile_options o = {.flags = TG_COMPILE_UNTUNED};
   tg_status compiled = tg_kernel_compile_text(r->context, r->program->path, r->program->text, &o, &r->kernel);
   tg_status s = tg_build_text(r->context, r->program->path, r->program->text, &o, targets, n, &b);
   CHECK((s == TG_OK) == (compiled == TG_OK), "%s, %s: %s", r->program->path, best, tg_error_message(r->context));
+  tg_context_options from_pack = {.target = best, .tuned = ""};
+  from_pack.pack = test_pack_of(&env, cache, &from_pack.pack_bytes);
+  CHECK(tg_context_create_runtime(&from_pack, &runtime) == TG_OK, "%s: a context of the pack", r->program->path);
+  if (compiled == TG_OK)
+    CHECK(tg_kernel_compile_text(runtime, r->program->path, r->program->text, &o, &r->packed) == TG_OK, "%s: %s", r->program->path, tg_error_message(runtime));
   void *l = s == TG_OK && compiled == TG_OK ? library_of(b, r->program->path) : NULL;
   if (l) {
     *(void **)&r->built = dlsym(l, b->name);
@@ -171,9 +183,12 @@ static void one(run *r, const char *const *targets, uint32_t n) {
     dlclose(l);
   }
   tg_built_free(b);
-  tg_kernel_free(r->kernel);
-  tg_context_free(r->context);
-  r->kernel = NULL, r->context = NULL;
+  tg_kernel_free(r->kernel), tg_kernel_free(r->packed);
+  tg_context_free(r->context), tg_context_free(runtime);
+  r->kernel = r->packed = NULL, r->context = NULL;
+  tg_env_drop(&env);
+  snprintf(remove, sizeof remove, "rm -rf %s", cache);
+  CHECK(!system(remove), "%s", remove);
 }
 
 static void program(const kit_program *p, int i) {

@@ -4,13 +4,12 @@
  * libraries that compile while they are being opened. Without libtg_llvm.so.0, and with that of another build or none of
  * tg's: what is compiled fails and names the file, what is kept runs. Each case is a process of its own. */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sys/wait.h>
 #include "../folder.h"
+#include "../pack.h"
 #include "../test.h"
-#include "base/pack.h"
 #include "tg/dsl.h"
 #include "tg/gemm.h"
 
@@ -112,20 +111,10 @@ static void from_the_folder(void) {
 }
 
 static void from_a_pack(void) {
-  tg_pack_file file[64];
-  uint32_t n = 0;
   size_t bytes;
   tg_env env;
   tg_env_init(&env, NULL);
-  DIR *d = opendir(in_folder("cache"));
-  for (struct dirent *e; d && n < 64 && (e = readdir(d));)
-    if (e->d_name[0] != '.') {
-      file[n].name = tg_strdup(&env, e->d_name);
-      file[n].data = tg_read_private(&env, in_folder("cache"), e->d_name, false, &file[n].bytes);
-      n += file[n].data != NULL;
-    }
-  if (d) closedir(d);
-  const char *pack = tg_pack_made(&env, file, n, &bytes);
+  const char *pack = test_pack_of(&env, in_folder("cache"), &bytes);
   tg_context *c = context(NULL, pack, bytes);
   kept_runs(c, "a pack");
   tg_context_free(c);
