@@ -133,7 +133,7 @@ static void open_compiler(void) {
   state.opened = true;
   void *library = tg_open_beside(&state, "libtg_jit.so.0");
   int (*version)(void) = NULL;
-  tg_status (*load)(void) = NULL;
+  tg_status (*load)(tg_context *) = NULL;
   if (library) *(void **)&version = dlsym(library, "tg_version");
   if (!version || version() != TG_VERSION) return;   /* another release's: its structs may be others */
   *(void **)&load = dlsym(library, "tg_compiler_load");
@@ -143,8 +143,9 @@ static void open_compiler(void) {
   *(void **)&e->run = dlsym(library, "tg_gemm_run_sized");
   *(void **)&e->function = dlsym(library, "tg_gemm_function");
   *(void **)&e->describe = dlsym(library, "tg_gemm_describe_sized");
-  if (e->create && e->plan && e->workspace && e->run && e->function && e->describe && load && load() == TG_OK)
-    tg_run_on_own_stack(create, e);
+  if (!e->create || !e->plan || !e->workspace || !e->run || !e->function || !e->describe || !load) return;
+  tg_run_on_own_stack(create, e);
+  if (e->context && load(e->context) != TG_OK) e->context = NULL;   /* no compiler: nothing of it is used */
 }
 
 static void *workspace_of(size_t bytes, bool *own) {

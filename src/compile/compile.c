@@ -255,9 +255,17 @@ void tg_compiler_close(tg_context *c) {
   tg_jit_close(c->jit);
 }
 
-tg_status tg_compiler_load(void) {
-  char message[1];
-  return tg_generator_open(message, sizeof message) ? TG_OK : TG_EBACKEND;
+static void load_compiler(void *arg) {
+  tg_compilation *w = arg;
+  linking l = {.jit = open_jit(w->job, w->context)};
+  make_linker(&l);
+}
+
+tg_status tg_compiler_load(tg_context *c) {
+  if (!c) return TG_EINVAL;
+  if (!c->compiler) return tg_context_fail(c, TG_EINVAL, "the context has no compiler: tg_context_create makes one");
+  tg_compilation w = {.context = c};
+  return tg_compilation_run(&w, load_compiler, &w);
 }
 
 tg_status tg_context_create_sized(const tg_context_options *options, size_t bytes, tg_context **out) {
