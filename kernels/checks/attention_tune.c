@@ -110,6 +110,7 @@ tg_status tg_attention_space_of(tg_context *c, const tg_attention_desc *d, int64
   if (!grid && rows <= ATTENTION_FEW)
     keys = larger(smaller(keys, ATTENTION_SPLIT), keys_in_memory(&c->target, &a->problem, rows));
   if (!grid) choose_values(a, &out->problem, queries, keys, rows, heads, value);
+  out->roundings = 2 * (uint64_t)keys;
   out->choice = &part->choice;
   out->bindings_n = tg_attention_bind(&out->problem, part->choice.sketch, out->binding);
   out->params_n = 0;
@@ -143,7 +144,7 @@ tg_status tg_attention_tune_sized(tg_context *c, const tg_attention_desc *desc, 
   if (!o.start) o.start = w.choice->knob, o.start_n = w.choice->knobs_n;
   if (tg_attention_about(&d, &w.problem, about, sizeof about) >= sizeof about)
     return tg_context_fail(c, TG_ELIMIT, "tg_attention_tune: score_mod or mask_mod is too long");
-  const tg_tune_kind kind = {.checks = tg_attention_trial, .about = about};
+  const tg_tune_kind kind = {.checks = tg_attention_trial, .about = about, .roundings = w.roundings};
   return tg_tune_checked(c, w.defs, w.defs_n, &o, &kind, out);
 }
 

@@ -159,6 +159,7 @@ typedef struct tg_search_options {
   const char *spool, *spool_about;
   double lease;                    /* as in tg_spool_open */
   const char *checks;              /* the problem as text, for the checks of its kind; NULL: it has none */
+  uint64_t roundings;              /* as in tg_tune_kind */
   bool resume;                     /* as in tg_journal_open */
   int shared;                      /* as in tg_task */
   bool (*stop)(void *user);

@@ -56,6 +56,7 @@ typedef struct tg_task {
   const char *machine;             /* a row of the user's own, as tg_machine_file_print has it; NULL: the tree's */
   const char *folder;              /* cache of built objects, shared by the workers; NULL: none */
   const char *checks;              /* the problem as text, for the checks of its kind; NULL: it has none */
+  uint64_t roundings;              /* as in tg_tune_kind */
   int64_t params[TG_TRIAL_PARAMS]; /* of the launch that is timed */
   uint32_t params_n, threads;      /* threads: of each launch; told with every task */
   uint32_t pool;                   /* threads that the heuristic schedules for; 0: the same as `threads` */

@@ -360,6 +360,7 @@ static void open_problem(tg_search *s) {
                .machine = o->machine,
                .folder = o->folder,
                .checks = o->checks,
+               .roundings = o->roundings,
                .params_n = o->params_n,
                .threads = o->threads ? o->threads : 1,
                .pool = o->pool,

@@ -51,6 +51,7 @@ void tg_wire_ask(tg_str *s, const tg_task *t, uint64_t serial) {
   put_text(s, t->machine);
   put_text(s, t->folder);
   put_text(s, t->checks);
+  put_u64(s, t->roundings);
   put_double(s, t->limit);
   put_u64(s, t->work);
   put_u64(s, t->quads);
@@ -147,6 +148,7 @@ bool tg_wire_read_ask(tg_env *env, const tg_wire_header *f, const char *payload,
   t->machine = get_text(&r);
   t->folder = get_text(&r);
   t->checks = get_text(&r);
+  t->roundings = get_u64(&r, UINT64_MAX);
   t->limit = get_double(&r);
   t->work = get_u64(&r, 1) != 0;
   t->quads = (uint32_t)get_u64(&r, TG_QUADS);

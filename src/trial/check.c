@@ -339,7 +339,8 @@ const char *tg_trial_judge(const tg_trial_state *s, tg_env *env, uint32_t b, tg_
   const char *want = s->shared + o->want[kind];
   if (kind == TRIAL_RANDOM && o->wide) {
     double error = tg_block_error(o->type, data, (const double *)(const void *)(s->shared + o->wide), o->n),
-           allowed = tg_block_bound(o->type, *tg_trial_own_error(s, b));
+           walk = 2 * sqrt((double)s->roundings) * 0x1p-24,
+           allowed = tg_block_bound(o->type, *tg_trial_own_error(s, b)) + walk;
     return error <= allowed ? NULL
                             : tg_format(env, "%s is off by %.3g of the largest value nearby, %.3g is allowed", o->name,
                                         error, allowed);

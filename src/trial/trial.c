@@ -173,6 +173,7 @@ static void open_problem(void *self, tg_env *env, tg_task *t) {
   s->device = t->device ? tg_strdup(&s->env, t->device) : NULL;
   read_target(s, t->device_target);
   s->about = t->checks ? tg_strdup(&s->env, t->checks) : NULL;
+  s->roundings = t->roundings;
   s->launch = tg_new(&s->env, tg_trial_launch, TRIAL_LAUNCHES);
   tg_trial_use(s, 0);
   memcpy(s->params, t->params, sizeof t->params);

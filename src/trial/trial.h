@@ -32,6 +32,11 @@ typedef struct tg_tune_kind {
   void *part_user;                   /* passed to the kernels' bodies for the part */
   const char *part_about;            /* the part, as text for the checks */
   double share;                      /* the part's fraction of the problem */
+  /* For kernels whose text shares a sum out to many accumulators, by knobs: the roundings of f32 behind one another in
+   * the longest order that a candidate may sum in. The reference as written, itself in one of these orders, says little
+   * about the error of another. So their random walk, 2 sqrt(n) u, is allowed beside what the reference's error allows;
+   * checks of the kind hold a candidate to a bound of its own. 0: as written is the longest order */
+  uint64_t roundings;
 } tg_tune_kind;
 tg_status tg_tune_checked(tg_context *c, const tg_kernel_def *const *defs, uint32_t n, const tg_tune_options *o,
                           const tg_tune_kind *kind, tg_tune_result **out);
@@ -70,6 +75,7 @@ typedef struct tg_trial_state {
   tg_bench bench;
   tg_trial_checks *checks;
   const char *about;           /* the problem, as text for checks; NULL: it has none */
+  uint64_t roundings;          /* as in tg_tune_kind */
   tg_env env;                  /* lives as long as the problem */
   bool live;                   /* a problem is open */
   tg_context *ctx;

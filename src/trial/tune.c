@@ -298,6 +298,7 @@ static void run(void *arg) {
                          .checks = !kind  ? NULL
                                    : part ? kind->part_about
                                           : kind->about,
+                         .roundings = kind ? kind->roundings : 0,
                          .whole = part ? k->sketch : NULL,
                          .whole_bindings = o->bindings,
                          .whole_checks = part ? kind->about : NULL,

@@ -21,13 +21,18 @@ static const char lowest[] = "kernel lowest(N = 70) { in(A, u64, [N]); out(B, u6
 static const char alike[] = "kernel alike() { in(A, f32, [64]); out(B, f32, [32]); range(i, 32) B[i] = A[0] * 0 + 1; }";
 static const char raced[] = "kernel raced() { stage schedule; in(A, f32, [64]); out(B, f32, [32]); range(i, 64, thread) B[i / 2] = A[0] * 0 + 1; }";
 
-/* The candidate against the reference; exact tells whether bits were compared. */
-static tg_task judged(const char *reference, const char *candidate, const char *words, bool *exact) {
+/* The same sums, one shared out to 128 accumulators, the other in one. */
+static const char shared[] = "kernel shared() { in(A, f32, [8, 128, 512]); out(S, f32, [8]); range(i, 8) { define_reg(l, f32, [128]); range(j, 128) l[j] = sum(k : 512, A[i, j, k] * A[i, j, k]); S[i] = sum(j : 128, l[j]); } }";
+static const char alone[] = "kernel alone() { in(A, f32, [8, 128, 512]); out(S, f32, [8]); range(i, 8) { define_reg(l, f32, [1]); l[0] = 0; range(j, 128) range(k, 512) l[0] += A[i, j, k] * A[i, j, k]; S[i] = l[0]; } }";
+enum { ROUNDINGS = 128 * 512 };
+
+/* The candidate against the reference; exact tells whether bits were compared; roundings: as in tg_tune_kind. */
+static tg_task judged_within(const char *reference, const char *candidate, const char *words, bool *exact, uint64_t roundings) {
   static char message[1024];
   tg_bench *b = tg_trial_bench_new(NULL);
   tg_env env;
   tg_env_init(&env, NULL);
-  tg_task open = {.kind = TG_TASK_OPEN, .target = test_target(), .trial.text = reference, .threads = 2, .seed = 7, .shared = -1, .make = true}, build = {.kind = TG_TASK_BUILD, .trial = {candidate, words, NULL}};
+  tg_task open = {.kind = TG_TASK_OPEN, .target = test_target(), .trial.text = reference, .threads = 2, .seed = 7, .shared = -1, .make = true, .roundings = roundings}, build = {.kind = TG_TASK_BUILD, .trial = {candidate, words, NULL}};
   tg_bench_run(b, &env, &open);
   if (exact) *exact = open.exact;
   if (open.outcome == TG_TRIAL_OK) tg_bench_run(b, &env, &build);
@@ -37,6 +42,10 @@ static tg_task judged(const char *reference, const char *candidate, const char *
   tg_env_drop(&env);
   tg_trial_bench_free(b);
   return build;
+}
+
+static tg_task judged(const char *reference, const char *candidate, const char *words, bool *exact) {
+  return judged_within(reference, candidate, words, exact, 0);
 }
 
 /* ---- kernels at random ---- */
@@ -144,5 +153,9 @@ int main(int argc, char **argv) {
   CHECK(t.outcome == TG_TRIAL_WRONG && strstr(t.message, "race: B[") && strstr(t.message, "iterations of i"), "tasks that meet in one element: %s: %s", tg_outcome_name((tg_outcome)t.outcome), t.message);
   t = judged(alike, alike, "thread i", NULL);
   CHECK(t.outcome == TG_TRIAL_OK, "tasks that do not: %s: %s", tg_outcome_name((tg_outcome)t.outcome), t.message);
+  t = judged_within(shared, alone, "unroll k 1", NULL, 0);
+  CHECK(t.outcome == TG_TRIAL_WRONG && strstr(t.message, "S is off by"), "a sum far from the reference's: %s: %s", tg_outcome_name((tg_outcome)t.outcome), t.message);
+  t = judged_within(shared, alone, "unroll k 1", NULL, ROUNDINGS);
+  CHECK(t.outcome == TG_TRIAL_OK, "a sum in the longest order that is allowed: %s: %s", tg_outcome_name((tg_outcome)t.outcome), t.message);
   return TEST_END();
 }
