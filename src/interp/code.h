@@ -61,8 +61,16 @@ typedef struct tg_instr {
 typedef struct { uint32_t slot, lanes, locks; tg_value *of; uint64_t cap; } tg_kept;
 
 /* Straight-line code. kept: results that must be put into their slots before it runs. floats, integers, moves: what
- * one run adds to tg_interp_counts. */
-typedef struct { tg_instr *code; uint32_t n, kept_n; tg_kept *const *kept; uint64_t floats, integers, moves; } tg_block;
+ * one run adds to tg_interp_counts. start: of a statement within lockstep ranges, whose code is sorted by the innermost
+ * of them that it depends on: start[d] is the first instruction that must run again where range number d - 1 or one
+ * within it has moved on, of start[0] .. start[number of ranges]; NULL: all. */
+typedef struct {
+  tg_instr *code;
+  uint32_t n, kept_n;
+  tg_kept *const *kept;
+  const uint32_t *start;
+  uint64_t floats, integers, moves;
+} tg_block;
 
 typedef struct {
   const tg_uop *u;               /* the LOAD or STORE */
@@ -165,6 +173,8 @@ typedef struct tg_interp_compiler {
   tg_kept **kept;                      /* by id, while fixed; NULL: not within lockstep ranges */
   TG_VEC(tg_kept *) uses;              /* those that the unit being compiled reads */
   uint32_t locks, exchanges;           /* number of lockstep ranges around; SHUFFLEs compiled so far */
+  /* by slot: how many of the lockstep ranges, counted from the outermost, its value depends on; of slots beyond: none */
+  TG_VEC(uint8_t) depth;
   /* the value statement being compiled, if it loads a register within lockstep ranges; else NULL */
   const tg_uop *ahead;
   /* the unit being compiled is a SHUFFLE's value: it runs in all lanes, also in lanes that nobody reads and whose
@@ -234,7 +244,7 @@ typedef struct tg_interpreter {
   const tg_uop *statement;
   tg_lock locks[16];
   uint64_t combination[17];              /* [n]: index of the current combination of the first n lockstep ranges */
-  uint32_t locks_n;
+  uint32_t locks_n, moved;               /* moved: of the ranges in lockstep, those before it stayed at the last step */
   int64_t *extents[16];                  /* by level: room for tg_lock.extents */
   uint64_t extents_cap[16];
   TG_VEC(tg_open_range) open;

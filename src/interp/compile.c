@@ -446,6 +446,47 @@ static void emit(tg_interp_compiler *c, const tg_uop *u) {
   else tg_push(&j->env, &c->main, x);
 }
 
+/* ---- what need not be computed in each combination ---- */
+
+static uint32_t depth_of(const tg_interp_compiler *c, uint32_t slot) {
+  return slot < c->depth.n ? c->depth.data[slot] : 0;
+}
+
+static void set_depth(tg_interp_compiler *c, uint32_t slot, uint32_t lanes, uint32_t depth) {
+  while (depth && c->depth.n < slot + lanes) tg_push(&c->j->env, &c->depth, 0);
+  for (uint32_t l = 0; l < lanes && slot + l < c->depth.n; l++) c->depth.data[slot + l] = (uint8_t)depth;
+}
+
+/* Loads, and what reads other lanes or counts what it does, run in each combination. */
+static uint32_t depth_of_instruction(const tg_interp_compiler *c, const tg_instr *x) {
+  bool one = x->code == C_CAST || x->code == C_BITCAST;
+  uint32_t depth = 0, n = one ? 1 : x->code <= C_CMOD ? (uint32_t)tg_ops[x->op].arity : 0;
+  for (uint32_t i = 0; i < n; i++)
+    if (depth_of(c, x->src[i].at) > depth) depth = depth_of(c, x->src[i].at);
+  return n ? depth : c->locks;
+}
+
+/* Sorts the code of a statement by depth; what is of one depth stays in its order. An instruction's operands are of no
+ * greater depth. */
+static void sort_by_depth(tg_interp_compiler *c, tg_block *b) {
+  if (!c->locks) return;
+  tg_instr *sorted = tg_new(&c->j->env, tg_instr, b->n + 1);
+  uint32_t *start = tg_new(&c->j->env, uint32_t, c->locks + 1), n = 0;
+  uint8_t *depth = tg_new(&c->j->env, uint8_t, b->n + 1);
+  for (uint32_t i = 0; i < b->n; i++) {
+    const tg_instr *x = &b->code[i];
+    uint32_t width = x->code == C_REDUCE ? ((const tg_reduction *)x->extra)->width : x->code == C_FOLD ? 1 : x->lanes;
+    depth[i] = (uint8_t)depth_of_instruction(c, x);
+    set_depth(c, x->dst, width, depth[i]);
+  }
+  for (uint32_t d = 0; d <= c->locks; d++) {
+    start[d] = n;
+    for (uint32_t i = 0; i < b->n; i++)
+      if (depth[i] == d) sorted[n++] = b->code[i];
+  }
+  b->code = sorted, b->start = start;
+}
+
 /* Lists the kept values that the unit's operands use. */
 static void unit_uses(tg_interp_compiler *c, tg_block *b) {
   tg_kept **kept = tg_new(&c->j->env, tg_kept *, c->uses.n + 1);
@@ -518,7 +559,9 @@ static tg_step compile_step(tg_interp_compiler *c, const tg_uop *u) {
     uint32_t done = c->done.n;
     bool lockstep = s.range_kind == TG_LOCAL || s.range_kind == TG_LANE || s.range_kind == TG_UPCAST;
     c->locks += lockstep;
+    if (lockstep) set_depth(c, s.range, 1, c->locks);
     s.children = tg_compile_list(c, u->n - 1, u->src + 1);
+    if (lockstep) set_depth(c, s.range, 1, 0);
     c->locks -= lockstep;
     for (; c->done.n > done; c->done.n--) {
       const tg_done *d = &c->done.data[c->done.n - 1];
@@ -532,6 +575,7 @@ static tg_step compile_step(tg_interp_compiler *c, const tg_uop *u) {
     s.block = compile_unit(c, u->n - 1, u->src + 1, NULL, 0, NULL);
     s.access = access_of(c, u);
     unit_uses(c, &s.block);
+    sort_by_depth(c, &s.block);
     finish_work(c);
     s.exchanges = c->exchanges > exchanges;
   } else if (u->op == TG_OP_BARRIER || u->op == TG_OP_PREFETCH || u->op == TG_OP_WAIT)
@@ -549,6 +593,8 @@ static tg_step compile_step(tg_interp_compiler *c, const tg_uop *u) {
       s.kept = tg_new(&j->env, tg_kept, 1);
       *s.kept = (tg_kept){.slot = at.at, .lanes = u->lanes, .locks = c->locks};
       c->kept[u->id] = s.kept;
+      sort_by_depth(c, &s.block);
+      set_depth(c, at.at, u->lanes, c->locks);
     }
   }
   return s;

@@ -146,21 +146,32 @@ static tg_value get(const tg_memory *b, size_t at) {
   tg_value v = {0};
   float f;
   uint64_t bits = 0;
-  switch (b->type) {
-  case TG_F32: memcpy(&f, p, 4); v.f = f; return v;
-  case TG_F64: memcpy(&v.f, p, 8); return v;
-  default: memcpy(&bits, p, b->bytes); return tg_value_from_bits(b->type, bits);
+  if (b->type == TG_F32) return memcpy(&f, p, 4), v.f = f, v;
+  if (b->type == TG_F64) return memcpy(&v.f, p, 8), v;
+  switch (b->bytes) {   /* copies of known sizes are no calls */
+  case 1: memcpy(&bits, p, 1); break;
+  case 2: memcpy(&bits, p, 2); break;
+  case 4: memcpy(&bits, p, 4); break;
+  default: memcpy(&bits, p, 8);
   }
+  return tg_value_from_bits(b->type, bits);
 }
 
 static void put(const tg_memory *b, size_t at, tg_value v) {
   char *p = b->data + at * b->bytes;
   float f;
   uint64_t bits;
-  switch (b->type) {
-  case TG_F32: f = (float)v.f; memcpy(p, &f, 4); return;
-  case TG_F64: memcpy(p, &v.f, 8); return;
-  default: bits = tg_value_bits(b->type, v); memcpy(p, &bits, b->bytes);
+  if (b->type == TG_F32) {
+    f = (float)v.f, memcpy(p, &f, 4);
+    return;
+  }
+  bits = b->type == TG_F64 ? 0 : tg_value_bits(b->type, v);
+  if (b->type == TG_F64) memcpy(&bits, &v.f, 8);
+  switch (b->bytes) {
+  case 1: memcpy(p, &bits, 1); break;
+  case 2: memcpy(p, &bits, 2); break;
+  case 4: memcpy(p, &bits, 4); break;
+  default: memcpy(p, &bits, 8);
   }
 }
 
@@ -184,13 +195,17 @@ static inline size_t locate(tg_interpreter *m, const tg_memory *b, const tg_inte
   return b->global ? scalar : scalar + (size_t)m->combination[b->locks] * b->count;
 }
 
-static tg_memory *memory_of(tg_interpreter *m, const tg_interp_access *a) {
+TG_NORETURN static void fail_memory(tg_interpreter *m, const tg_interp_access *a) {
   if (!m->memory) tg_bug(&m->j->env, "interpreter: an expression of its own reads memory");
   tg_memory *b = &m->memory[a->buffer];
   if (!b->defined)
     tg_bug(&m->j->env, "interpreter: %s is used where it is not defined", m->j->buffers.data[a->buffer].name);
-  if (b->lanes > 1 && a->lanes != b->lanes)
-    tg_bug(&m->j->env, "interpreter: %u lanes of %s, whose elements have %u", a->lanes, name_of(m, b), b->lanes);
+  tg_bug(&m->j->env, "interpreter: %u lanes of %s, whose elements have %u", a->lanes, name_of(m, b), b->lanes);
+}
+
+static inline tg_memory *memory_of(tg_interpreter *m, const tg_interp_access *a) {
+  tg_memory *b = m->memory ? &m->memory[a->buffer] : NULL;
+  if (!b || !b->defined || (b->lanes > 1 && a->lanes != b->lanes)) fail_memory(m, a);
   return b;
 }
 

@@ -107,19 +107,28 @@ static void run_call(tg_interpreter *m, const tg_instr *x) {
 
 /* ---- lanes ---- */
 
-static void load_kept(tg_interpreter *m, const tg_block *b) {
+/* Those that depend on lockstep range number depth - 1 or on one within it. */
+static void load_kept(tg_interpreter *m, const tg_block *b, uint32_t depth) {
   for (uint32_t i = 0; i < b->kept_n; i++) {
     const tg_kept *k = b->kept[i];
-    memcpy(m->v + k->slot, k->of + m->combination[k->locks] * k->lanes, k->lanes * sizeof *m->v);
+    if (k->locks < depth) continue;
+    const tg_value *from = k->of + m->combination[k->locks] * k->lanes;
+    if (k->lanes == 1) m->v[k->slot] = *from;
+    else memcpy(m->v + k->slot, from, k->lanes * sizeof *m->v);
   }
+}
+
+/* The thread of the workgroup that the lockstep ranges stand for. */
+static void name_thread(tg_interpreter *m) {
+  m->thread = 0;
+  for (uint32_t d = 0; d < m->locks_n; d++)
+    if (!m->locks[d].copies) m->thread = m->thread * (uint32_t)m->locks[d].extent + (uint32_t)m->v[m->locks[d].slot].i;
 }
 
 /* Sets one lockstep range; the others stay. */
 static void select_lane(tg_interpreter *m, uint32_t lock, int64_t i) {
   m->v[m->locks[lock].slot].i = i;
-  m->thread = 0;
-  for (uint32_t d = 0; d < m->locks_n; d++)
-    if (!m->locks[d].copies) m->thread = m->thread * (uint32_t)m->locks[d].extent + (uint32_t)m->v[m->locks[d].slot].i;
+  name_thread(m);
   for (uint32_t d = lock; d < m->locks_n; d++)
     m->combination[d + 1] = m->combination[d] * (uint64_t)m->locks[d].extent + (uint64_t)m->v[m->locks[d].slot].i;
 }
@@ -148,7 +157,7 @@ static void run_shuffle(tg_interpreter *m, const tg_instr *x) {
     }
     m->v[x->dst + l] = m->v[s->value.result.at + (s->value.result.step ? l : 0)];
   }
-  if (m->unit) load_kept(m, m->unit);
+  if (m->unit) load_kept(m, m->unit, 0);
 }
 
 struct tg_product { uint64_t serial, warp, room; tg_value *operand[3], *result; };
@@ -194,7 +203,7 @@ static void run_matrix(tg_interpreter *m, const tg_instr *in) {
     select_lane(m, lock, here);
     tg_lanes_select(m, m->combination[m->locks_n]);
   }
-  if (m->unit) load_kept(m, m->unit);
+  if (m->unit) load_kept(m, m->unit, 0);
   uint32_t n = tg_instruction_registers(x->instruction, 2);
   for (uint32_t r = 0; r < in->lanes; r++) m->v[in->dst + r] = x->product->result[here * n + r];
 }
@@ -354,16 +363,17 @@ static void run_reduce(tg_interpreter *m, const tg_instr *x) {
   m->scratch_n = s.base;
 }
 
-void tg_run_block(tg_interpreter *m, const tg_block *b) {
+/* Runs what depends on lockstep range number depth - 1 or on one within it, and on memory; 0: all. */
+static void run_from(tg_interpreter *m, const tg_block *b, uint32_t depth) {
   tg_value *v = m->v;
   const tg_block *outer = m->unit;
   count_steps(m, b->n);
   if (m->counts) tg_count_run(m, b);
   if (b->kept_n) {
     m->unit = b;
-    load_kept(m, b);
+    load_kept(m, b, depth);
   }
-  for (const tg_instr *x = b->code, *end = x + b->n; x < end; x++) {
+  for (const tg_instr *x = b->code + (depth ? b->start[depth] : 0), *end = b->code + b->n; x < end; x++) {
     if (x->lanes == 1 && at_once(m, x, v[x->src[0].at], v[x->src[1].at], v[x->src[2].at], &v[x->dst])) continue;
     switch (x->code) {
     case C_CAST: case C_BITCAST: run_converted(m, x); break;
@@ -380,24 +390,48 @@ void tg_run_block(tg_interpreter *m, const tg_block *b) {
   m->unit = outer;
 }
 
+void tg_run_block(tg_interpreter *m, const tg_block *b) { run_from(m, b, 0); }
+
 /* ---- lockstep ---- */
 
-/* Sets the lockstep ranges to the n-th combination; false if the iteration does not exist. */
-static bool select_combination(tg_interpreter *m, uint64_t n) {
-  for (uint32_t d = m->locks_n; d-- > 0;) {
-    uint64_t extent = (uint64_t)m->locks[d].extent, outer = n < extent           ? 0
-                                                            : (n | extent) >> 32 ? n / extent
-                                                                                 : (uint32_t)n / (uint32_t)extent;
-    m->combination[d + 1] = n;
-    m->v[m->locks[d].slot].i = (int64_t)(n - outer * extent);
-    n = outer;
-  }
-  m->combination[0] = m->thread = 0;
-  for (uint32_t d = 0; d < m->locks_n; d++)
-    if (!m->locks[d].copies) m->thread = m->thread * (uint32_t)m->locks[d].extent + (uint32_t)m->v[m->locks[d].slot].i;
+/* Is there an iteration of the combination that the lockstep ranges are set to? */
+static bool exists(const tg_interpreter *m) {
   for (uint32_t d = 0; d < m->locks_n; d++)
     if (m->locks[d].extents && m->v[m->locks[d].slot].i >= m->locks[d].extents[m->combination[d]]) return false;
   return true;
+}
+
+static bool first_combination(tg_interpreter *m) {
+  for (uint32_t d = 0; d < m->locks_n; d++) m->combination[d + 1] = 0, m->v[m->locks[d].slot].i = 0;
+  m->combination[0] = m->thread = m->moved = 0;
+  return exists(m);
+}
+
+/* Sets the lockstep ranges to the n-th combination, where they are set to the one before it or n is 0; false if the
+ * iteration does not exist. Behind the last combination comes the first. */
+static bool select_combination(tg_interpreter *m, uint64_t n) {
+  if (!n) return first_combination(m);
+  uint32_t inner = m->locks_n - 1, d = inner;
+  for (;; d--) {   /* counts like an odometer */
+    m->combination[d + 1]++;
+    if (++m->v[m->locks[d].slot].i < m->locks[d].extent || !d) break;
+    m->v[m->locks[d].slot].i = 0;
+  }
+  m->moved = d + 1;
+  if (d < inner) name_thread(m);
+  else if (!m->locks[d].copies) m->thread++;
+  return exists(m);
+}
+
+/* Selects the first combination from *c on that exists; false: none of the n does. depth: as run_from takes it, where
+ * code has run in the combination that was selected before. */
+static bool select_next(tg_interpreter *m, uint64_t *c, uint64_t n, uint32_t *depth) {
+  for (*depth = UINT32_MAX; *c < n; ++*c) {
+    bool there = select_combination(m, *c);
+    if (m->moved < *depth) *depth = m->moved;
+    if (there) return true;
+  }
+  return false;
 }
 
 static uint64_t combinations(const tg_interpreter *m) {
@@ -406,9 +440,10 @@ static uint64_t combinations(const tg_interpreter *m) {
   return n;
 }
 
-static void run_leaf(tg_interpreter *m, const tg_step *s) {
+/* Of the lockstep ranges those before number depth - 1 are where they were when the code of the step last ran. */
+static void run_leaf(tg_interpreter *m, const tg_step *s, uint32_t depth) {
   tg_interp_counts before = m->counts ? *m->counts : (tg_interp_counts){0};
-  tg_run_block(m, &s->block);
+  run_from(m, &s->block, depth);
   if (s->kind != S_STORE) return;
   count_steps(m, s->access->lanes);
   tg_memory_store(m, s->access);
@@ -417,13 +452,13 @@ static void run_leaf(tg_interpreter *m, const tg_step *s) {
 
 static void keep_value(tg_interpreter *m, const tg_step *s, uint64_t n) {
   tg_kept *k = s->kept;
+  uint32_t depth;
   if (k->cap < n) {
     k->of = tg_new(&m->j->env, tg_value, n * k->lanes);
     k->cap = n;
   }
-  for (uint64_t c = 0; c < n; c++) {
-    if (!select_combination(m, c)) continue;
-    tg_run_block(m, &s->block);
+  for (uint64_t c = 0; select_next(m, &c, n, &depth); c++) {
+    run_from(m, &s->block, depth);
     memcpy(k->of + c * k->lanes, m->v + k->slot, k->lanes * sizeof *m->v);
   }
   select_combination(m, 0);
@@ -441,15 +476,15 @@ static void move_operands(tg_interpreter *m, const tg_interp_access *a, tg_value
 
 static void run_exchanging(tg_interpreter *m, const tg_step *s, uint64_t n) {
   uint64_t each = (uint64_t)(s->access->rank + 2) * s->access->lanes;
+  uint32_t depth;
   if (m->saved_cap < n * each) {
     m->saved = tg_new(&m->j->env, tg_value, n * each);
     m->saved_cap = n * each;
   }
   for (int pass = 0; pass < 2; pass++)
-    for (uint64_t c = 0; c < n; c++) {
-      if (!select_combination(m, c)) continue;
+    for (uint64_t c = 0; select_next(m, &c, n, &depth); c++) {
       tg_lanes_select(m, c);
-      if (!pass) tg_run_block(m, &s->block);
+      if (!pass) run_from(m, &s->block, depth);
       move_operands(m, s->access, m->saved + c * each, !pass);
       if (pass) tg_memory_store(m, s->access);
     }
@@ -458,20 +493,20 @@ static void run_exchanging(tg_interpreter *m, const tg_step *s, uint64_t n) {
 static void run_statement(tg_interpreter *m, const tg_step *s) {
   m->serial++;
   if (!m->locks_n) {
-    run_leaf(m, s);
+    run_leaf(m, s, 0);
     return;
   }
   uint64_t n = combinations(m);
+  uint32_t depth;
   if (s->kind == S_VALUE) {
     keep_value(m, s, n);
     return;
   }
   tg_lanes_enter(m, n);
   if (s->exchanges) run_exchanging(m, s, n);
-  for (uint64_t c = 0; c < n && !s->exchanges; c++) {
-    if (!select_combination(m, c)) continue;
+  for (uint64_t c = 0; !s->exchanges && select_next(m, &c, n, &depth); c++) {
     tg_lanes_select(m, c);
-    run_leaf(m, s);
+    run_leaf(m, s, depth);
   }
   tg_lanes_leave(m);
   select_combination(m, 0);
