@@ -3,7 +3,9 @@
  * spills, and after every pass the interpreter computes from it what it computes from the author's form, bit for bit.
  * The data make every exponential, sum and rescaling exact: scores are whole numbers in -9..0 to the base 2. With a
  * causal mask some V are infinite or NaN, which only rows may have that see them.
- *   attention_device          all of one target of each maker, of the others f16 with heads of 64, full and causal
+ *   attention_device          of one target of each maker all types and heads, and every other further variant, each in
+ *                             the other's place; of the others f16 with heads of 64, full and causal. After every pass
+ *                             where those differ: causal, of one target for each kind of matrix instruction
  *   attention_device all      all of all */
 #define _GNU_SOURCE
 #include <math.h>
@@ -29,7 +31,9 @@ typedef struct {
   kit_memory start[ROUNDS], want[ROUNDS], got;
   int64_t params[ROUNDS][ATTENTION_VALUES];
   uint32_t stages, assembled;
-  bool failed, brief, few;
+  bool failed, brief, few, all;
+  uint32_t passed;              /* forms of matrix instructions for which every pass has been looked at */
+  uint32_t turn;                /* of the further variants this target takes those of this turn */
 } run;
 
 #define WRONG(r, ...)                                                                                                  \
@@ -220,6 +224,8 @@ static void one(run *r, const char *name) {
   tg_attention_device_tiles(&r->path.target, &r->problem);
   CHECK(r->problem.matrix, "%s has no instruction for %s", r->path.target.name, tg_type_name[r->problem.q]);
   if (!r->problem.matrix) return;
+  uint32_t form = 1u << tg_matrix_find(r->problem.matrix)->form;
+  if (!r->brief && !r->all) r->brief = r->passed & form, r->passed |= form;
   tg_attention_kernel_of(&r->problem, tg_attention_device, &r->def);
   tg_job_init(&r->job, NULL);
   bool ok = tg_protect(&r->job.env, whole, r);
@@ -229,36 +235,40 @@ static void one(run *r, const char *name) {
   tg_job_drop(&r->job);
 }
 
+static bool takes(const run *r, uint32_t turn) { return r->all || r->turn == turn; }
+
 static void variants(run *r, tg_type type, int64_t head) {
   const tg_attention_problem plain = {.q = type, .k = type, .v = type, .o = TG_F32, .head = head, .value_head = head,
                                       .rows = {1, 1 << 20}, .keys = {1, 1 << 20}, .base2 = true, .grid = true,
                                       .group = 2, .lse = true};
   r->problem = plain;
-  r->brief = head != 64 || type != TG_F16;
-  if (r->brief) r->problem.rows.hi = FEW_ROWS;   /* two warps are enough */
+  bool other = head != 64 || type != TG_F16;
+  if (other) r->problem.rows.hi = FEW_ROWS;   /* two warps are enough */
+  r->brief = other || !r->all;   /* causal has the same loops, and the cut blocks besides */
   one(r, "full");
   r->problem.causal = true, r->problem.o = type;
+  r->brief = other;
   one(r, "causal");
   r->brief = true;
   r->problem.rows.hi = FEW_ROWS;
   if (r->few) return;
   if (type != TG_F16) return;
   r->problem.alibi = true;
-  one(r, "causal, alibi");
+  if (takes(r, head == 64)) one(r, "causal, alibi");
   if (head != 64) return;
   r->problem.window = true;
-  one(r, "causal, window, alibi");
+  if (takes(r, 0)) one(r, "causal, window, alibi");
   r->problem.causal = false;
-  one(r, "window, alibi");
+  if (takes(r, 1)) one(r, "window, alibi");
   r->problem.causal = true, r->problem.window = r->problem.alibi = false;
   r->problem.score_mod = "where(k % 3 == h % 2, score, score - 1)", r->problem.mask_mod = "k / 8 <= q / 8 + b";
-  one(r, "modified");
+  if (takes(r, 0)) one(r, "modified");
 }
 
 int main(int argc, char **argv) {
   static run r;
   static const char *const targets[] = {"sm_80", "gfx1100", "sm_90a", "gfx1201", "gfx942"};
-  const bool all = argc > 1 && !strcmp(argv[1], "all");
+  r.all = argc > 1 && !strcmp(argv[1], "all");
   char path[512];
   r.ptxas = kit_find_ptxas(path, sizeof path);
   for (size_t t = 0; t < TG_COUNT(targets); t++) {
@@ -266,7 +276,7 @@ int main(int argc, char **argv) {
       CHECK(false, "no way to %s", targets[t]);
       continue;
     }
-    r.few = t >= 2 && !all;
+    r.few = t >= 2 && !r.all, r.turn = t % 2;
     variants(&r, TG_F16, 64);
     if (!r.few) variants(&r, TG_F16, 128), variants(&r, TG_BF16, 64);
     kit_path_close(&r.path);

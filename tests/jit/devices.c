@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Every op of every type, scalar and in vectors, every conversion, every atomic add, masked and gathered accesses, every matrix instruction, as code for every GPU target: LLVM
  * selects instructions for all of them (it would end the process), they disassemble, and ptxas (where it is installed) takes the PTX of all of them.
- * tests/library/targets.c does programs. */
+ * tests/library/targets.c does programs.
+ *   jit_devices        of ops, conversions and accesses each target every other, the next one in the table the rest, so that a maker has all
+ *   jit_devices all    all of all */
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <unistd.h>
@@ -10,7 +12,7 @@
 #include "jit.h"
 #include "target/matrix.h"
 
-typedef struct { tg_target target; tg_jit *jit; FILE *ptx; uint32_t serial; long version_at; char version[4]; } run;
+typedef struct { bool all; uint32_t turn; tg_target target; tg_jit *jit; FILE *ptx; uint32_t serial; long version_at; char version[4]; } run;
 
 enum { ELEMENTS = 4096 };
 
@@ -153,22 +155,29 @@ static bool has_meaning(tg_op op, tg_type t) {
   return tg_ops[op].flags & TG_OPF_W && tg_evaluate(op, tg_ops[op].flags & TG_OPF_B ? TG_BOOL : t, t, probe, &v);
 }
 
+/* Is it this target's turn, or the next one's? */
+static bool takes(const run *r, uint32_t serial) { return r->all || serial % 2 == r->turn % 2; }
+
 static void check_target(run *r) {
   uint32_t serial = 0;
   for (uint32_t op = TG_OP_BITCAST + 1; op < TG_OP__COUNT; op++)
     for (uint32_t t = 0; t < TG_COUNT(types); t++)
-      if (has_meaning((tg_op)op, types[t])) check_op(r, (tg_op)op, tg_ops[op].flags & TG_OPF_B ? TG_BOOL : types[t], types[t], widths[serial++ % TG_COUNT(widths)]);
+      if (has_meaning((tg_op)op, types[t]) && takes(r, ++serial)) check_op(r, (tg_op)op, tg_ops[op].flags & TG_OPF_B ? TG_BOOL : types[t], types[t], widths[serial / 2 % TG_COUNT(widths)]);
   for (uint32_t a = 0; a < TG_COUNT(stored); a++)
-    for (uint32_t b = 0; b < TG_COUNT(stored); b++) check_op(r, TG_OP_CAST, stored[b], stored[a], widths[serial++ % TG_COUNT(widths)]);
+    for (uint32_t b = 0; b < TG_COUNT(stored); b++)
+      if (takes(r, ++serial)) check_op(r, TG_OP_CAST, stored[b], stored[a], widths[serial / 2 % TG_COUNT(widths)]);
   for (uint32_t t = 0; t < TG_COUNT(stored); t++) {
     if (stored[t] != TG_BOOL && stored[t] != TG_BF16) check_atomic(r, stored[t], t % 2 ? 4 : 1);
-    for (uint32_t k = 0; k < 8; k++) check_access(r, stored[t], k & 1 ? 4 : 1, k & 2, k & 4);
+    for (uint32_t k = 0; k < 8; k++)
+      if (takes(r, ++serial)) check_access(r, stored[t], k & 1 ? 4 : 1, k & 2, k & 4);
   }
   for (uint32_t i = 0; tg_matrix_at(i); i++)
     if (tg_matrix_on(tg_matrix_at(i), &r->target)) check_matrix(r, tg_matrix_at(i));
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+  const bool all = argc > 1 && !strcmp(argv[1], "all");
+  uint32_t turn = 0;
   /* The heap is kept from program to program: half of the time went into giving pages back and taking them again. */
   mallopt(M_MMAP_MAX, 0);
   mallopt(M_TRIM_THRESHOLD, INT32_MAX);
@@ -184,9 +193,10 @@ int main(void) {
   int file = mkstemp(path);
   CHECK(file >= 0, "a file");
   for (uint32_t i = 0; tg_target_name(i); i++) {
-    run r = {.serial = 0};
+    run r = {.all = all};
     if (!tg_target_named(&r.target, tg_target_name(i)) || !tg_target_is_device(&r.target) || test_is_another(&r.target) || !tg_jit_knows(&r.target)) continue;
     r.jit = open_jit(r.target.name);
+    r.turn = turn++;
     if (r.target.arch == TG_ARCH_NVPTX) r.ptx = fopen(path, "w");
     check_target(&r);
     tg_jit_close(r.jit);
