@@ -287,8 +287,9 @@ static void device_nest(tg_nest *n, const tg_uop *top) {
   }
   uint32_t depth = chain_of(top, chain);
   if (tg_device_weights(n, depth, chain) || tg_device_contraction(n, depth, chain)) return;
-  if (stores_only(chain[depth - 1]) && tg_device_rows(n, depth, chain, top)) return;
-  if (stores_only(chain[depth - 1])) perfect_nest(n, depth, chain);
+  bool perfect = stores_only(chain[depth - 1]);
+  if (perfect ? tg_device_rows(n, depth, chain, top) : tg_device_rows_in_tiles(n, depth, chain)) return;
+  if (perfect) perfect_nest(n, depth, chain);
   else if (tg_device_attention(n, chain[depth - 1])) {}
   else if (has_lanes(n, top)) reductions_along_threads(n, chain[depth - 1]);
   else {

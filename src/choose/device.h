@@ -45,6 +45,9 @@ static inline double tg_device_launch_cycles(const tg_target *t) { return t->lau
 /* True if the perfect nest stores along rows what depends on reductions over them, or results of each row, and was
  * scheduled so. top: the nest, or a store without loops (depth 0). */
 bool tg_device_rows(tg_nest *n, uint32_t depth, const tg_uop *const *chain, const tg_uop *top);
+/* True if the loops inside of the nest's innermost one are such a row, what the first find kept in tiles of registers
+ * for those that follow, and it was scheduled so. */
+bool tg_device_rows_in_tiles(tg_nest *n, uint32_t depth, const tg_uop *const *chain);
 /* Would it keep such rows in registers, so that memory is read once? */
 bool tg_device_keeps_rows(tg_nest *n, uint32_t depth, const tg_uop *const *chain, const tg_uop *top);
 #endif

@@ -10,7 +10,8 @@
  * which they begin (`align`), so that no access of a warp shares one with its neighbours. Where the row is needed more
  * than once and a thread's registers hold its elements, there is one block, and memory is read once. Longer rows are
  * read in blocks, once for each reduction and for the store. Rows that a warp has take no exchange through LOCAL
- * memory; then several warps of a group have a row each. */
+ * memory; then several warps of a group have a row each. A row may take several statements, with what the first find
+ * for each element in a tile of registers: a thread has its elements where the loops that fill and read it have. */
 #include "choose/device.h"
 #include "ranges/ranges.h"
 
@@ -35,16 +36,21 @@ enum {
 
 typedef struct {
   tg_nest *n;
-  /* store: the only statement, or NULL: there are several; body: the innermost loop, or the store without one */
-  const tg_uop *store, *body;
-  /* the innermost loop, or NULL if it has no part in the row; the one around the row, or NULL */
-  const tg_uop *along, *rows;
+  /* the innermost loop, or the store without one; where a row takes several statements, the loop around them */
+  const tg_uop *body;
+  /* ranges of the loops along the row, and the only store of each: none if the innermost has no part in it */
+  const tg_uop *along[NEST_MAX], *store[NEST_MAX];
+  uint32_t alongs;
+  bool statements;                 /* a row takes several */
+  const tg_uop *rows;              /* the loop around the row, or NULL */
   const tg_uop *range[NEST_MAX];   /* of the reductions */
   const tg_uop *inner[NEST_MAX];   /* of reductions inside of these that depend on them */
   bool floats[NEST_MAX];           /* are these sums of floats? Integers may be summed as instructions take them */
   const tg_uop *shared[NEST_MAX];  /* of reductions that are the same for all rows: each warp has them */
   uint32_t reductions, inners, shareds;
-  uint32_t streams, bytes;         /* inputs that the reductions read along the row; bytes of the widest element */
+  /* elements that are needed at once for each of a row: of inputs that the reductions read along it, and of tiles;
+   * bytes of the widest */
+  uint32_t streams, bytes;
   int64_t extent;
   uint32_t vector, warps, copies;
   /* Rows that begin at no sector: what an index along them is counted from, so that accesses of a warp begin at
@@ -105,13 +111,19 @@ static bool within_a_row(row_nest *r, const tg_uop *reduce) {
   return false;
 }
 
+static bool uses_along(const row_nest *r, const tg_uop *u) {
+  for (uint32_t i = 0; i < r->alongs; i++)
+    if (tg_uses(r->n->j, u, r->along[i])) return true;
+  return false;
+}
+
 /* Every reduction is over as many elements as the row has, and is the same for all of it. */
 static bool add_reduction(row_nest *r, const tg_uop *reduce, uint32_t depth, const tg_uop *const *chain) {
   tg_reduce_arg a = tg_reduce_info(reduce);
   for (uint32_t i = 0; i < r->reductions; i++)
     if (a.ranges == 1 && r->range[i] == tg_reduce_ranges(reduce)[0]) return true;
-  if (within_a_row(r, reduce)) return !r->along && add_inner(r, reduce);
-  if (a.ranges != 1 || a.in_order || (r->along && (a.generic || tg_uses(r->n->j, reduce, r->along)))) return false;
+  if (within_a_row(r, reduce)) return !r->alongs && add_inner(r, reduce);
+  if (a.ranges != 1 || a.in_order || (r->alongs && a.generic) || uses_along(r, reduce)) return false;
   const tg_uop *range = tg_reduce_ranges(reduce)[0];
   if (r->extent < 0) r->extent = extent_of(range);
   if (!is_free(range) || extent_of(range) < 1) return false;
@@ -190,11 +202,16 @@ static void find_vector(row_nest *r, uint32_t count, const tg_uop *const *order)
     bool aligned = r->extent % r->vector == 0;
     for (uint32_t i = 0; i < count && aligned; i++) {
       if (order[i]->op != TG_OP_LOAD && order[i]->op != TG_OP_STORE) continue;
-      aligned = ends_aligned(r, order[i]) && (!r->along || begins_aligned(r, order[i], r->along));
+      aligned = ends_aligned(r, order[i]);
+      for (uint32_t k = 0; k < r->alongs && aligned; k++) aligned = begins_aligned(r, order[i], r->along[k]);
       for (uint32_t k = 0; k < r->reductions && aligned; k++) aligned = begins_aligned(r, order[i], r->range[k]);
     }
     if (aligned) break;
   }
+}
+
+static bool in_registers(const row_nest *r, const tg_uop *access) {
+  return tg_buffer_info(r->n->j, access->src[0])->space == TG_SPACE_REG;
 }
 
 static bool is_along(const row_nest *r, const tg_uop *u) {
@@ -212,11 +229,69 @@ static void find_streams(row_nest *r, uint32_t count, const tg_uop *const *order
     if (u->op != TG_OP_LOAD && u->op != TG_OP_STORE) continue;
     bool along = is_along(r, u);
     uint32_t bytes = (uint32_t)tg_type_bytes(tg_define_of(u->src[0])->type), s = 0;
-    if (along || r->along) r->bytes = bytes > r->bytes ? bytes : r->bytes;
+    if (along || r->alongs) r->bytes = bytes > r->bytes ? bytes : r->bytes;
+    if (r->statements) continue;
     while (s < r->streams && seen[s] != tg_define_of(u->src[0])) s++;
     if (along && s == r->streams && s < NEST_MAX) seen[r->streams++] = tg_define_of(u->src[0]);
   }
-  if (!r->along && largest) r->bytes = (uint32_t)tg_type_bytes(tg_define_of(largest->src[0])->type);
+  if (!r->alongs && largest) r->bytes = (uint32_t)tg_type_bytes(tg_define_of(largest->src[0])->type);
+}
+
+/* ---- a row that takes several statements ---- */
+
+/* A buffer that statements access along the row: the first and the last that need its elements. A tile's come to be at
+ * the end of the statement that stores them, when an input's last use is over. */
+typedef struct { const tg_uop *define; uint32_t first, last; } needed;
+
+static void note_needed(const row_nest *r, const tg_uop *u, uint32_t at, needed *list, uint32_t *n) {
+  const tg_uop *define = tg_define_of(u->src[0]);
+  uint32_t i = 0, from = at + (u->op == TG_OP_STORE);
+  if (u->op == TG_OP_STORE ? !in_registers(r, u) : !is_along(r, u) && !(uses_along(r, u) && in_registers(r, u))) return;
+  while (i < *n && list[i].define != define) i++;
+  if (i == *n) {
+    if (*n == NEST_MAX) return;
+    list[(*n)++] = (needed){define, from, from};
+  }
+  if (from < list[i].first) list[i].first = from;
+  if (at > list[i].last) list[i].last = at;
+}
+
+/* r->streams: the most elements of buffers that are needed at once. */
+static void find_needed(row_nest *r) {
+  needed list[NEST_MAX];
+  uint32_t n = 0, count;
+  for (uint32_t at = 1; at < r->body->n; at++) {
+    const tg_uop **order = tg_toposort(r->n->j, r->body->src[at], &count);
+    for (uint32_t i = 0; i < count; i++)
+      if (order[i]->op == TG_OP_LOAD || order[i]->op == TG_OP_STORE) note_needed(r, order[i], at, list, &n);
+  }
+  for (uint32_t at = 1; at < r->body->n; at++) {
+    uint32_t now = 0;
+    for (uint32_t i = 0; i < n; i++) now += list[i].first <= at && at <= list[i].last;
+    if (now > r->streams) r->streams = now;
+  }
+}
+
+/* A tile with an element for each of the row. */
+static bool is_tile(const row_nest *r, const tg_uop *define) {
+  return tg_buffer_info(r->n->j, define)->space == TG_SPACE_REG && define->n == 1 &&
+         define->src[0]->op == TG_OP_CONST && define->src[0]->arg == extent_of(r->along[0]);
+}
+
+/* Loops of one store each, as long as the row, and tiles. */
+static bool find_statements(row_nest *r) {
+  r->statements = true;
+  for (uint32_t i = 1; i < r->body->n; i++) {
+    const tg_uop *u = r->body->src[i];
+    if (u->op == TG_OP_DEFINE) continue;
+    if (u->op != TG_OP_END || u->n != 2 || u->src[1]->op != TG_OP_STORE || r->alongs == NEST_MAX) return false;
+    if (r->alongs && extent_of(u->src[0]) != extent_of(r->along[0])) return false;
+    r->along[r->alongs] = u->src[0];
+    r->store[r->alongs++] = u->src[1];
+  }
+  for (uint32_t i = 1; i < r->body->n && r->alongs; i++)
+    if (r->body->src[i]->op == TG_OP_DEFINE && !is_tile(r, r->body->src[i])) return false;
+  return r->alongs > 0;
 }
 
 /* ---- results that need the same elements ---- */
@@ -247,7 +322,7 @@ static void find_together(row_nest *r, const seen_nest *s, const tg_uop **larges
   const tg_uop *any = NULL;
   r->many = r->side = 1;
   bytes_along(r, s, NULL, largest);
-  if (r->along || r->reductions > 1 || !r->rows || tg_reduce_info(r->reduce).generic) return;
+  if (r->alongs || r->reductions > 1 || !r->rows || tg_reduce_info(r->reduce).generic) return;
   for (uint32_t d = 0; d < s->depth; d++) {
     const tg_uop *loop = s->chain[d]->src[0], *same = NULL;
     int64_t extent = extent_of(loop);
@@ -271,8 +346,9 @@ static void find_together(row_nest *r, const seen_nest *s, const tg_uop **larges
 /* Elements of the buffer in front of the row that the access moves along; NULL: it does not, or not as rows do. */
 static const tg_uop *begin_of(const row_nest *r, const tg_uop *access) {
   tg_job *j = r->n->j;
-  const tg_uop *define = tg_define_of(access->src[0]), *range = r->along, *e = tg_index(j, 0), *zero = e;
+  const tg_uop *define = tg_define_of(access->src[0]), *range = NULL, *e = tg_index(j, 0), *zero = e;
   uint32_t rank = tg_access_rank(access);
+  for (uint32_t k = 0; k < r->alongs && (!range || !tg_uses(j, access, range)); k++) range = r->along[k];
   for (uint32_t k = 0; k < r->reductions && (!range || !tg_uses(j, access, range)); k++) range = r->range[k];
   if (define->arg >> 32 & TG_STRIDED || !range || tg_access_motion(j, access, range) != TG_CONTIGUOUS) return NULL;
   for (uint32_t d = 0; d < rank; d++) {
@@ -305,20 +381,22 @@ static void find_lead(row_nest *r, uint32_t count, const tg_uop *const *order) {
 static bool find_rows(row_nest *r, uint32_t depth, const tg_uop *const *chain) {
   tg_job *j = r->n->j;
   uint32_t count;
-  r->extent = r->along ? extent_of(r->along) : -1;
-  if (r->along && (!is_free(r->along) || r->extent < 2 ||
-                   tg_access_motion(j, r->store, r->along) != TG_CONTIGUOUS)) return false;
-  uint32_t outside = depth - (r->along != NULL);
+  r->extent = r->alongs ? extent_of(r->along[0]) : -1;
+  for (uint32_t i = 0; i < r->alongs; i++)
+    if (!is_free(r->along[i]) || r->extent < 2 || tg_access_motion(j, r->store[i], r->along[i]) != TG_CONTIGUOUS)
+      return false;
+  uint32_t outside = depth - (r->alongs && !r->statements);
   if (outside && tg_range_kind(chain[outside - 1]->src[0]) == TG_LOOP) r->rows = chain[outside - 1]->src[0];
   const tg_uop **order = tg_toposort(j, r->body, &count);
   if (!find_reductions(r, count, order, depth, chain) || r->extent < 2) return false;
-  if (!r->along && !of_its_own(r, depth, chain)) return false;
-  for (uint32_t i = 0; i < count && !r->along; i++)
+  if (!r->alongs && !of_its_own(r, depth, chain)) return false;
+  for (uint32_t i = 0; i < count && !r->alongs; i++)
     if (order[i]->op == TG_OP_LOAD && along_a_loop(r, order[i], depth, chain)) return false;
   const tg_uop *largest = NULL;
   seen_nest seen = {order, chain, count, depth};
   find_together(r, &seen, &largest);
   find_streams(r, count, order, largest);
+  if (r->statements) find_needed(r);
   find_vector(r, count, order);
   find_lead(r, count, order);
   r->results = results_of(depth, chain);
@@ -368,7 +446,7 @@ static void choose_threads(row_nest *r) {
   const tg_target *t = r->n->l->target;
   uint32_t lanes = t->lanes, most = t->max_threads / t->lanes;
   if (most > ALL_WARPS) most = ALL_WARPS;
-  bool again = r->along || r->reductions > 1;   /* the row is needed more than once */
+  bool again = r->alongs || r->reductions > 1;   /* the row is needed more than once */
   if (!again) {
     choose_results(r);
     return;
@@ -429,6 +507,48 @@ static void spread_shared(const row_nest *r, tg_words *w, const tg_uop *range) {
   tg_say(w, "lane %s", name);
 }
 
+/* Has a word for another range of its axis scheduled it, too? A tile ties them. */
+static bool is_tied(const row_nest *r, const tg_uop *range, const tg_uop *const *to, uint32_t n) {
+  tg_axis axis = tg_nest_axis_sites(r->n, tg_device_name(r->n, range));
+  for (uint32_t i = 0; i < axis.n; i++)
+    for (uint32_t k = 0; k < n; k++)
+      if (axis.site[i].range == to[k]) return true;
+  return false;
+}
+
+static bool stands_in(tg_job *j, const tg_uop *u, const tg_uop *in) {
+  uint32_t count;
+  const tg_uop **order = tg_toposort(j, in, &count);
+  for (uint32_t i = 0; i < count; i++)
+    if (order[i] == u) return true;
+  return false;
+}
+
+/* Does a range's axis reach beyond the row, to another statement of the program? A word for it is one for both, and may
+ * have been said already. */
+static bool reaches_out(const row_nest *r, const tg_uop *range) {
+  tg_nest *n = r->n;
+  tg_axis axis = tg_nest_axis_sites(n, tg_device_name(n, range));
+  for (uint32_t i = 0; i < axis.n; i++) {
+    if (!stands_in(n->j, axis.site[i].owner, r->body)) return true;
+    for (uint32_t k = 0; k < n->s.sink->n; k++)
+      if (n->s.sink->src[k] != n->top && stands_in(n->j, axis.site[i].owner, n->s.sink->src[k])) return true;
+  }
+  return false;
+}
+
+static void spread_row(const row_nest *r, tg_words *w) {
+  const tg_uop *said[2 * NEST_MAX];
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < r->reductions + r->alongs; i++) {
+    const tg_uop *range = i < r->alongs ? r->along[i] : r->range[i - r->alongs];
+    if (is_tied(r, range, said, n)) continue;
+    spread(r, w, range, i >= r->alongs);
+    said[n++] = range;
+  }
+  for (uint32_t i = 0; i < r->shareds; i++) spread_shared(r, w, r->shared[i]);
+}
+
 static void say_words(const row_nest *r, tg_words *w, uint32_t depth, const tg_uop *const *chain) {
   tg_nest *n = r->n;
   for (uint32_t i = 0; i < r->inners; i++) {
@@ -441,12 +561,10 @@ static void say_words(const row_nest *r, tg_words *w, uint32_t depth, const tg_u
     }
     tg_say(w, "unroll %s", name);
   }
-  for (uint32_t i = 0; i < r->reductions; i++) spread(r, w, r->range[i], true);
-  for (uint32_t i = 0; i < r->shareds; i++) spread_shared(r, w, r->shared[i]);
-  if (r->along) spread(r, w, r->along, false);
+  spread_row(r, w);
   int64_t rows = r->rows ? extent_of(r->rows) / r->side : 1;
   bool several = r->warps == 1 && rows > (int64_t)n->l->target->threads * ROWS_A_GROUP && rows % ROWS_A_GROUP == 0;
-  for (uint32_t d = depth - (r->along != NULL); d-- > 0;) {
+  for (uint32_t d = depth - (r->alongs && !r->statements); d-- > 0;) {
     const char *name = tg_device_name(n, chain[d]->src[0]), *b = tg_nest_base(n, name);
     if (tg_range_kind(chain[d]->src[0]) != TG_LOOP) continue;
     if (chain[d]->src[0] == r->together) {
@@ -467,35 +585,45 @@ static void say_words(const row_nest *r, tg_words *w, uint32_t depth, const tg_u
   }
 }
 
-/* along: the innermost loop if the row lies along it, else NULL. */
-static bool find_threads(row_nest *r, tg_nest *n, const tg_uop *body, const tg_uop *along, uint32_t depth,
+/* Of which is the row? One of the innermost loop, of the loops inside of it, or (neither) of reductions alone. */
+typedef enum { OF_LOOP, OF_STATEMENTS, OF_REDUCTIONS } row_form;
+
+static bool find_threads(row_nest *r, tg_nest *n, row_form form, const tg_uop *body, uint32_t depth,
                          const tg_uop *const *chain) {
-  *r = (row_nest){.n = n, .body = body, .along = along};
-  if (!depth) r->store = body;
-  else if (body->n == 2) r->store = body->src[1];
-  if ((along && !r->store) || !find_rows(r, depth, chain)) return false;
+  *r = (row_nest){.n = n, .body = body};
+  if (form == OF_LOOP) {
+    if (!depth || body->n != 2) return false;
+    r->along[0] = body->src[0];
+    r->store[r->alongs++] = body->src[1];
+  }
+  if (form == OF_STATEMENTS && !find_statements(r)) return false;
+  if (!find_rows(r, depth, chain)) return false;
+  for (uint32_t i = 0; i < r->reductions; i++)
+    if (reaches_out(r, r->range[i])) return false;
   choose_threads(r);
-  return true;
+  return form != OF_STATEMENTS || r->kept;
 }
 
-static bool schedule_rows(tg_nest *n, const tg_uop *body, const tg_uop *along, uint32_t depth,
-                          const tg_uop *const *chain) {
+static bool schedule_rows(tg_nest *n, row_form form, const tg_uop *body, uint32_t depth, const tg_uop *const *chain) {
   row_nest r;
   tg_words w = {.env = &n->j->env};
-  if (!find_threads(&r, n, body, along, depth, chain)) return false;
+  if (!find_threads(&r, n, form, body, depth, chain)) return false;
   say_words(&r, &w, depth, chain);
   return tg_device_try(n, &w);
 }
 
 bool tg_device_rows(tg_nest *n, uint32_t depth, const tg_uop *const *chain, const tg_uop *top) {
   const tg_uop *body = depth ? chain[depth - 1] : top;
-  return (depth && schedule_rows(n, body, chain[depth - 1]->src[0], depth, chain)) ||
-         schedule_rows(n, body, NULL, depth, chain);
+  return schedule_rows(n, OF_LOOP, body, depth, chain) || schedule_rows(n, OF_REDUCTIONS, body, depth, chain);
+}
+
+bool tg_device_rows_in_tiles(tg_nest *n, uint32_t depth, const tg_uop *const *chain) {
+  return schedule_rows(n, OF_STATEMENTS, chain[depth - 1], depth, chain);
 }
 
 bool tg_device_keeps_rows(tg_nest *n, uint32_t depth, const tg_uop *const *chain, const tg_uop *top) {
   const tg_uop *body = depth ? chain[depth - 1] : top;
   row_nest r;
-  if (depth && find_threads(&r, n, body, chain[depth - 1]->src[0], depth, chain)) return r.kept;
-  return find_threads(&r, n, body, NULL, depth, chain) && r.kept;
+  if (find_threads(&r, n, OF_LOOP, body, depth, chain)) return r.kept;
+  return find_threads(&r, n, OF_REDUCTIONS, body, depth, chain) && r.kept;
 }

@@ -211,6 +211,10 @@ void tg_check_contracted(tg_schedule *s, const tg_opt *o);
 /* Splits by n. outer, inner: names for the parts, NULL: default names. made, unless NULL: gets the names used. */
 void tg_split_range(tg_schedule *s, const tg_opt *o, const char *name, int64_t n, const char *outer, const char *inner,
                     const char **made);
+/* Loops that begin earlier: where `r` stood is now `range` - `before`. Tiles of registers along them keep their places
+ * by `range` (widen.c). */
+typedef struct { const tg_uop *range, *before; } tg_earlier;
+void tg_widen_tiles(tg_schedule *s, uint32_t n, const tg_earlier *list);
 /* Moves the loop outside of all loops around it, or fails. Sites must describe the program before the word. */
 void tg_move_outermost(tg_schedule *s, const tg_opt *o, const tg_site *site);
 /* Moves a thread loop outward as far as legal. Only loops of phases (run by the launcher) may remain around it; fails

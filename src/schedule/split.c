@@ -248,14 +248,26 @@ void tg_opt_split(tg_schedule *s, const tg_opt *o) {
     tg_split_range(s, o, o->names[0], o->number[0], o->n > 1 ? o->names[1] : NULL, o->n > 2 ? o->names[2] : NULL, NULL);
 }
 
+/* What a register tile ties stays tied. now: what each range of the axis has become so far, NULL: it stays. */
+static void stay_tied(tg_schedule *s, const tg_axis *axis, uint32_t at, const tg_uop **now, const tg_uop *range) {
+  now[at] = range;
+  for (uint32_t k = 0; k < at; k++) {
+    if (axis->group[k] != axis->group[at] || !now[k]) continue;
+    tg_axis_tie(s, range, now[k]);
+    return;
+  }
+}
+
 void tg_opt_pad(tg_schedule *s, const tg_opt *o) {
   tg_job *j = s->j;
   tg_axis axis = tg_axis_find(s, o, o->names[0]);
+  const tg_uop **whole = tg_new(&j->env, const tg_uop *, axis.n);
   for (uint32_t i = 0; i < axis.n; i++) {
     const tg_uop *r = axis.site[i].range, *extent = tg_extent(r);
     if (tg_divides(j, o->number[0], extent)) continue;
     const tg_uop *wide = tg_idx_mul(j, tg_idx_ceildiv(j, extent, o->number[0]), o->number[0]);
     splitting p = {.range = r, .outer = tg_axis_range(s, r, tg_range_name(s, r), wide, tg_range_kind(r))};
+    stay_tied(s, &axis, i, whole, p.outer);
     p.value = p.outer;
     p.cond = tg_op2(j, TG_OP_LT, p.outer, extent);
     apply(s, &axis.site[i], &p);
@@ -266,6 +278,9 @@ void tg_opt_pad(tg_schedule *s, const tg_opt *o) {
 void tg_opt_align(tg_schedule *s, const tg_opt *o) {
   tg_job *j = s->j;
   tg_axis axis = tg_axis_find(s, o, o->names[0]);
+  const tg_uop **whole = tg_new(&j->env, const tg_uop *, axis.n);
+  tg_earlier *earlier = tg_new(&j->env, tg_earlier, axis.n);
+  uint32_t count = 0;
   int64_t n = o->number[0];
   for (uint32_t i = 0; i < axis.n; i++) {
     const tg_uop *r = axis.site[i].range, *extent = tg_extent(r);
@@ -275,11 +290,14 @@ void tg_opt_align(tg_schedule *s, const tg_opt *o) {
     const tg_uop *wide = tg_idx_add(j, extent, tg_index(j, n - 1));
     if (before->op == TG_OP_CONST && !before->arg) continue;
     splitting p = {.range = r, .outer = tg_axis_range(s, r, tg_range_name(s, r), wide, tg_range_kind(r))};
+    stay_tied(s, &axis, i, whole, p.outer);
     p.value = tg_idx_sub(j, p.outer, before);
     p.cond = tg_and(j, tg_op2(j, TG_OP_LE, before, p.outer),
                     tg_op2(j, TG_OP_LT, p.outer, tg_idx_add(j, extent, before)));
     apply(s, &axis.site[i], &p);
+    earlier[count++] = (tg_earlier){p.outer, before};
   }
+  if (count) tg_widen_tiles(s, count, earlier);
 }
 
 void tg_opt_tile(tg_schedule *s, const tg_opt *o) {
