@@ -378,9 +378,10 @@ static bool jumps(const tg_nest *n, const tg_nest_reduce *s, const tg_nest_loop 
   return any;
 }
 
-/* A sum of rows: what is read lies in memory as it is added, if a few terms of all elements come before others. */
+/* A sum of rows: what is read lies in memory as it is added, if some terms of all elements come before others. Between
+ * them the output is read and written, the less often the more there are; their rows are as many sequences. */
 static void outside(const roles *r, list *l) {
-  enum { LEAST = 16, TERMS = 4 };   /* terms at once, between which the output is read and written */
+  enum { LEAST = 16, FEWEST = 4, MOST = 16 };
   tg_nest *n = r->n;
   const tg_machine *m = &n->l->target->machine;
   if (n->reductions.n != 1 || n->stores.n != 1 || tg_nest_is_open(n)) return;
@@ -394,12 +395,14 @@ static void outside(const roles *r, list *l) {
     return;
   double vectors = (double)s->extent / n->lanes;
   for (uint32_t k = 0; k < n->depth; k++) vectors *= (double)n->loop[k].extent;
-  tg_plan p = {.kind = TG_PLAN_OUTSIDE, .lane = n->depth - 1, .row = NEST_MAX, .vectors = 1, .rows = TERMS};
-  double loads = vectors * (1 + 1.0 / TERMS), stores = vectors / TERMS;
-  p.bound = pow(pow(vectors * tg_nest_cycles(n, m->add), 3) + pow(loads * tg_nest_cycles(n, m->load), 3) +
-                    pow(stores * tg_nest_cycles(n, m->store), 3) + pow((vectors + loads + stores) / m->issue, 3),
-                1.0 / 3);
-  keep(l, &p);
+  for (uint32_t terms = FEWEST; terms <= MOST && 2 * terms <= s->extent; terms *= 2) {
+    tg_plan p = {.kind = TG_PLAN_OUTSIDE, .lane = n->depth - 1, .row = NEST_MAX, .vectors = 1, .rows = terms};
+    double loads = vectors * (1 + 1.0 / terms), stores = vectors / terms;
+    p.bound = pow(pow(vectors * tg_nest_cycles(n, m->add), 3) + pow(loads * tg_nest_cycles(n, m->load), 3) +
+                      pow(stores * tg_nest_cycles(n, m->store), 3) + pow((vectors + loads + stores) / m->issue, 3),
+                  1.0 / 3);
+    keep(l, &p);
+  }
 }
 
 /* One loop without sums: how many vectors at once, other than its class has. */
