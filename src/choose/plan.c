@@ -13,7 +13,8 @@ enum { AXES = 32, NODES = 512, ROWS_MAX = 16, VECTORS_MAX = 4, SHARED_TILES = 2 
 
 /* What a statement of the nest consists of: a node, and the axes that it depends on, by bit: the loops, then the ranges
  * of reductions. */
-typedef struct { const tg_uop *u; uint32_t axes; bool folded; } node;
+/* kept: a term of a sum uses it, and it is the same for all terms. */
+typedef struct { const tg_uop *u; uint32_t axes; bool folded, kept; } node;
 typedef struct {
   tg_nest *n;
   const int64_t *params;         /* values of the parameters; NULL: none is open */
@@ -97,7 +98,16 @@ static void read_statement(roles *r, const tg_uop *store) {
       if (r->axis[a] == u) varies[u->id] |= 1u << a;
     if (u->op == TG_OP_REDUCE) varies[u->id] &= ~axes_of(r, u);
   }
-  for (uint32_t i = 0; i < count; i++) add_node(r, order[i], varies[order[i]->id]);
+  uint8_t *kept = tg_new(&r->n->j->env, uint8_t, r->n->j->uops.n + 1);
+  const uint32_t loops = (uint32_t)((UINT64_C(1) << r->loops) - 1);
+  for (uint32_t i = 0; i < count; i++)
+    for (uint32_t k = 0; k < order[i]->n && varies[order[i]->id] & ~loops; k++)
+      kept[order[i]->src[k]->id] |= !(varies[order[i]->src[k]->id] & ~loops);
+  for (uint32_t i = 0; i < count; i++) {
+    add_node(r, order[i], varies[order[i]->id]);
+    if (kept[order[i]->id] && tg_is_float(order[i]->type) && r->nodes && r->node[r->nodes - 1].u == order[i])
+      r->node[r->nodes - 1].kept = true;
+  }
 }
 
 static void read_roles(tg_nest *n, const int64_t *params, roles *r) {
@@ -234,9 +244,11 @@ static double bound_of(const roles *r, const tg_plan *p, uint32_t lane_axis) {
   double math = tg_nest_cycles(r->n, m->fma), add = tg_nest_cycles(r->n, m->add);
   busy b = {0};
   uint32_t sums = 0;
+  double kept = 0;
   for (uint32_t i = 0; i < r->nodes; i++) {
     const node *v = &r->node[i];
     double times = times_of(r, v, p, lane_axis);
+    if (v->kept) kept += (v->axes >> lane_axis & 1 ? p->vectors : 1) * (v->axes >> p->row & 1 ? p->rows : 1);
     bool sum = v->u->op == TG_OP_REDUCE;
     sums += sum;
     if (sum) b.chains += (v->axes >> lane_axis & 1 ? p->vectors : 1) * (v->axes >> p->row & 1 || sum ? p->rows : 1);
@@ -253,7 +265,7 @@ static double bound_of(const roles *r, const tg_plan *p, uint32_t lane_axis) {
                         pow(b.instructions / m->issue, 3),
                     1.0 / 3);
   /* what a row loads waits for the next sum that takes it, where there are several */
-  double room = b.chains + p->vectors + 1 + (sums > 1 ? p->rows : 0), wait = m->fma_latency / (b.chains * math);
+  double room = b.chains + p->vectors + 1 + kept + (sums > 1 ? p->rows : 0), wait = m->fma_latency / (b.chains * math);
   /* a register too many is stored and loaded in each iteration */
   if (room > r->n->registers && b.chains > 0) core *= 1 + 2 * m->spill * (room - r->n->registers) / (b.chains * math);
   return b.chains > 0 && wait > 1 ? core * wait : core;
