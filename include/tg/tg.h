@@ -134,9 +134,9 @@ TG_API tg_status tg_context_create_sized(const tg_context_options *options, size
 static inline tg_status tg_context_create(const tg_context_options *options, tg_context **out) {
   return tg_context_create_sized(options, sizeof *options, out);
 }
-/* Only in libtg_jit.a. Makes ready what compiles, LLVM among it, which else the context's first compile does: with
- * libtg_jit.so, some 10 ms. For programs that choose the time themselves; and for those whose threads compile while
- * another one waits for them inside dlopen, on which this calls dlopen. TG_EBACKEND: it is not there. */
+/* Only in libtg_jit.a. In libtg_jit.so, loads what compiles, LLVM among it, which else the first compile does, in some
+ * 10 ms: for programs that choose the time themselves. TG_EBACKEND: it is not there, or it is another build's; the
+ * message says which. */
 TG_API tg_status tg_compiler_load(tg_context *context);
 /* For programs with libtg.a alone, which needs no LLVM: kernels are only taken from the cache. Compile calls return
  * TG_MISS if the kernel is not there. */

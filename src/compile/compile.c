@@ -232,19 +232,11 @@ static void compile(tg_job *j, tg_context *c, const tg_kernel_source *s, tg_cach
   if (!ok) tg_fail(&j->env, status, "%s", message);
 }
 
-typedef struct { tg_jit *jit; tg_linker linker; } linking;
-
-static void make_linker(void *user) {
-  linking *l = user;
-  l->linker = tg_jit_linker(l->jit);
-}
-
 /* Runs on tg's own stack: LLVM may need more stack than the caller's thread has. */
 static tg_code *link_entry(tg_job *j, tg_context *c, const tg_cache_entry *entry, const char *name) {
-  linking l = {.jit = open_jit(j, c)};
+  tg_linker linker = tg_jit_linker(open_jit(j, c));
   tg_code *code;
-  tg_on_callers_stack(&j->env, make_linker, &l);
-  tg_status s = tg_code_link(&c->env.allocator, &l.linker, entry->object, entry->object_n, name, &entry->info,
+  tg_status s = tg_code_link(&c->env.allocator, &linker, entry->object, entry->object_n, name, &entry->info,
                              tg_jit_flags(c), &code, &j->env);
   if (s != TG_OK) tg_fail(&j->env, s, "%s", name);   /* its own message stands */
   return code;
@@ -257,8 +249,7 @@ void tg_compiler_close(tg_context *c) {
 
 static void load_compiler(void *arg) {
   tg_compilation *w = arg;
-  linking l = {.jit = open_jit(w->job, w->context)};
-  make_linker(&l);
+  tg_generator_need(&w->job->env);
 }
 
 tg_status tg_compiler_load(tg_context *c) {

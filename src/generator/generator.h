@@ -20,8 +20,8 @@ tg_object tg_jit_compile(tg_jit *, tg_job *j, const tg_uop *linear, tg_code_info
                          const char **asm_text);
 /* Builds only the LLVM module: for timing what comes before LLVM's own work. */
 void tg_jit_build(tg_jit *, tg_job *j, const tg_uop *linear, tg_code_info *info);
-/* A linker for tg_code_link that uses LLVM's ORC, for host objects. The first call opens ORC, which calls dlopen: make
- * it on the thread that called tg (tg_on_callers_stack). The jit must outlive everything that it linked. */
+/* A linker for tg_code_link that uses LLVM's ORC, for host objects. The first call opens ORC, which needs a stack of
+ * tg's own. The jit must outlive everything that it linked. */
 tg_linker tg_jit_linker(tg_jit *);
 /* One object of several modules: of the n texts, whose functions F become F.tN, and of the text `around`, which may
  * call them, and whose functions alone are global unless they are internal. name: for messages. t: of the base that

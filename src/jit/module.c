@@ -180,13 +180,7 @@ static tg_status link_object(void *user, const void *object, size_t bytes, const
 
 static void unlink_object(void *user, void *linked) { tg_orc_unlink(&((tg_jit *)user)->allocator, linked); }
 
-/* The session is made here, and not by the first link, which has no caller's thread to go to. */
-static tg_linker linker_of(tg_jit *jit) {
-  tg_orc *orc;
-  char message[1];
-  orc_of(jit, &orc, message, sizeof message);   /* if it fails, so does a link, which reports it */
-  return (tg_linker){link_object, unlink_object, jit};
-}
+static tg_linker linker_of(tg_jit *jit) { return (tg_linker){link_object, unlink_object, jit}; }
 
 /* ---- compiling ---- */
 

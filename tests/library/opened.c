@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * libtg_jit.so.0 maps LLVM's library when first something is compiled, and not before: kernels and plans out of a folder and
- * out of a pack leave it unmapped. Threads that compile first at once, children of forks before it and in its middle, and
- * libraries that compile while they are being opened. Without libtg_llvm.so.0, and with that of another build or none of
- * tg's: what is compiled fails and names the file, what is kept runs. Each case is a process of its own. */
+ * out of a pack leave it unmapped. Threads that compile first at once, and children of forks before it and in its middle.
+ * Without libtg_llvm.so.0, and with that of another build or none of tg's: what is compiled fails and names the file, what is
+ * kept runs. Each case is a process of its own. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -212,26 +212,6 @@ static void children(void) {
   tg_context_free(c);
 }
 
-/* A library's constructor compiles: it runs under the lock of the system's loader. */
-static void inside_dlopen(void) {
-  char path[3100];
-  snprintf(path, sizeof path, "%s/tests/library/opened_inside.so", libraries);
-  CHECK(!is_mapped("libLLVM"), "before");
-  void *l = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  const int *good = l ? dlsym(l, "opened_inside_good") : NULL;
-  CHECK(good && *good == 3 && is_mapped("libLLVM") == 1, "%s, %d", l ? "opened" : dlerror(), good ? *good : -1);
-}
-
-/* So does a product of the BLAS front, whose plans are made on a thread of its own. */
-static void front_inside_dlopen(void) {
-  char path[3100];
-  setenv("TG_BLAS_CACHE", "", 1);
-  snprintf(path, sizeof path, "%s/tests/library/opened_front.so", libraries);
-  void *l = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  const int *good = l ? dlsym(l, "opened_front_good") : NULL;
-  CHECK(good && *good && is_mapped("libLLVM") == 1, "%s, %d", l ? "opened" : dlerror(), good ? *good : -1);
-}
-
 /* ---- another libtg_llvm.so.0, or none: run again with a folder of libraries of its own ---- */
 
 static void refuses(const char *why) {
@@ -287,8 +267,7 @@ int main(int argc, char **argv) {
   for (int i = 0; i < 2; i++) *strrchr(libraries, '/') = 0;   /* BUILD/tests/this */
   static const struct { void (*run)(void); const char *what; } cases[] = {
     {first_compile, "the first compile"}, {from_the_folder, "out of the folder"}, {from_a_pack, "out of a pack"},
-    {loaded_early, "loaded early"}, {from_threads, "threads"}, {children, "children"}, {inside_dlopen, "inside dlopen"},
-    {front_inside_dlopen, "the BLAS front inside dlopen"}};
+    {loaded_early, "loaded early"}, {from_threads, "threads"}, {children, "children"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) CHECK(child_is_good(cases[i].run, cases[i].what), "%s", cases[i].what);
   again(program, NULL, "cannot be loaded");
   again(program, "tests/library/opened_other.so", "of another build");
