@@ -91,7 +91,9 @@ void tg_gemm_share(tg_builder *tg_b_, const tg_gemm_problem *p, tg_gemm_blocks_k
 
 void tg_gemm_ask(tg_builder *tg_b_, const tg_gemm_problem *p, tg_gemm_blocks_kind kind) {
   bool sums = p->c != p->acc && p->k.hi > tg_c(KC);
-  if (kind == GEMM_BLOCKS_GROUPED && !sums && p->c_major != TG_GEMM_STRIDES)
+  /* C of a tile: where columns are the inner loop it was last touched a whole pass of the terms' blocks ago */
+  if ((kind == GEMM_BLOCKS_GROUPED || (kind == GEMM_BLOCKS && p->k.hi > tg_c(KC))) && !sums &&
+      p->c_major != TG_GEMM_STRIDES)
     tg_kit_word(tg_b_, "prefetch C at cb ahead 0 rw");
   /* arguments per element: the part beside the tile is prefetched while the sum is computed */
   for (uint32_t i = 0; i < p->arguments_n; i++)

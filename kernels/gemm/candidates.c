@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * The choice of a kernel by price: what was proposed is lowered and priced by the cost model, and the least is
  * taken. */
+#include <math.h>
 #include <stdio.h>
 #include "gemm/plan.h"
 #include "gemm/sketch.h"
@@ -140,16 +141,46 @@ static void add_candidate(choosing *w, const tg_gemm_point *p) {
   w->candidate[w->candidates++] = (tg_kit_candidate){&def->def, p->choice};
 }
 
-/* Of each launch the points with the least bounds, in turns. */
+/* Has a candidate its sketch, or (tile) its tile? */
+static bool has_like(const choosing *w, const tg_gemm_point *p, bool tile) {
+  for (uint32_t i = 0; i < w->candidates; i++) {
+    const tg_kit_choice *c = &w->candidate[i].choice;
+    if (tile ? tg_gemm_same_tile(c, &p->choice) : c->sketch == p->choice.sketch) return true;
+  }
+  return false;
+}
+
+/* Of each launch the points with the least bounds, in turns: first one of each sketch, whose bounds tell least beside
+ * each other's, then one of each tile, then tiles with other blocks. */
 static void add_candidates(choosing *w, uint32_t threads, bool open) {
+  enum { SKETCHES, TILES, ALL, PASSES };
   const tg_kit_dim *near = w->g->mostly;
   bool apart = open && !near[0].hi && !near[1].hi && !near[2].hi;   /* launches of sizes that have little in common */
   uint32_t most = apart ? TG_GEMM_OPEN_POINTS : TG_GEMM_POINTS + 1;
   for (uint32_t l = 0; l < w->launches; l++)
     tg_gemm_propose(w->q, &w->g->plan.context->target, open ? w->launch[l].size : NULL, threads, NULL, &w->points[l]);
-  for (uint32_t i = 0; i < TG_COUNT(w->points[0].point); i++)
-    for (uint32_t l = 0; l < w->launches && w->candidates < most; l++)
-      if (i < w->points[l].n) add_candidate(w, &w->points[l].point[i]);
+  for (uint32_t pass = w->launches > 1 ? SKETCHES : ALL; pass < PASSES; pass++)
+    for (uint32_t i = 0; i < TG_COUNT(w->points[0].point); i++)
+      for (uint32_t l = 0; l < w->launches && w->candidates < most; l++)
+        if (i < w->points[l].n && (pass == ALL || !has_like(w, &w->points[l].point[i], pass == TILES)))
+          add_candidate(w, &w->points[l].point[i]);
+}
+
+/* What a choice takes at least, over all launches (bound.c). */
+static double least(void *of, const tg_kit_choice *c) {
+  const choosing *w = of;
+  const tg_target *t = &w->g->plan.context->target;
+  const tg_gemm_sketch *s = NULL;
+  double sum = 0;
+  for (uint32_t i = 0; tg_gemm_sketches[i] && !s; i++)
+    if (tg_gemm_sketches[i]->kernel == c->sketch) s = tg_gemm_sketches[i];
+  for (uint32_t i = 0; i < w->launches; i++) {
+    tg_gemm_view v;
+    tg_gemm_look(w->q, t, w->launch[i].size, s == &tg_gemm_stream || s == &tg_gemm_dot, &v);
+    double cycles = s && s->bound ? s->bound(&v, c) : 0;
+    sum += cycles > 0 ? log(cycles / t->machine.clock * 1e-6) : -INFINITY;
+  }
+  return sum;
 }
 
 /* ---- the choice ---- */
@@ -175,6 +206,8 @@ static uint32_t choose(choosing *w, const tg_gemm_problem *whole, uint32_t threa
                                     .axes_n = TG_COUNT(axes),
                                     .prices = PRICES,
                                     .fits = tg_gemm_fits,
+                                    .least = threads > 1 ? NULL : least,
+                                    .of = w,
                                     .binding = w->binding,
                                     .bindings_n = w->bindings,
                                     .launch = w->launch,

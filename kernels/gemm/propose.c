@@ -42,7 +42,7 @@ bool tg_gemm_fits(const tg_target *t, const tg_kit_choice *c) {
 
 static const char *const tile_knobs[] = {"VL", "NU", "NC", "MR", "SUMS", "TR", "TC"};
 
-static bool same_tile(const tg_kit_choice *a, const tg_kit_choice *b) {
+bool tg_gemm_same_tile(const tg_kit_choice *a, const tg_kit_choice *b) {
   if (a->sketch != b->sketch) return false;
   for (uint32_t i = 0; i < TG_COUNT(tile_knobs); i++)
     if (tg_kit_knob_of(a, tile_knobs[i], 0) != tg_kit_knob_of(b, tile_knobs[i], 0)) return false;
@@ -54,7 +54,7 @@ static void offer(tg_gemm_points *to, const tg_gemm_view *v, const tg_kit_choice
   const tg_gemm_sketch *s = to->sketch;
   double bound = s->bound ? s->bound(v, c) : 0;
   uint32_t first = to->first, at = first;
-  while (at < to->n && !same_tile(&to->point[at].choice, c)) at++;
+  while (at < to->n && !tg_gemm_same_tile(&to->point[at].choice, c)) at++;
   bool more = at == to->n && to->n - first < TG_GEMM_OF_A_SKETCH;
   if (at == to->n && !more) at--;
   if (!more && bound >= to->point[at].bound) return;

@@ -93,6 +93,8 @@ struct tg_gemm_points {
 /* At most TG_GEMM_POINTS points of all sketches; sketch: of this one alone. at: as in tg_gemm_look. */
 void tg_gemm_propose(const tg_gemm_problem *p, const tg_target *t, const int64_t at[3], uint32_t threads,
                      const tg_gemm_sketch *sketch, tg_gemm_points *out);
+/* The same but for its blocks? */
+bool tg_gemm_same_tile(const tg_kit_choice *a, const tg_kit_choice *b);
 /* The point of this sketch with the least bound. */
 void tg_gemm_choose_knobs(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, const tg_gemm_sketch *sketch,
                           tg_kit_choice *out);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Asks for prices of sketches with knobs, and keeps which were taken. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include "kit/choose.h"
@@ -12,6 +13,7 @@ typedef struct {
   const tg_kit_question *q;
   tg_kit_candidate point[POINTS];
   uint32_t points, began;      /* began: whose neighbours are wanted */
+  double cheapest;             /* of the sums of the logarithms of prices */
   tg_price_table table;
   char text[TEXT];
 } choosing;
@@ -26,13 +28,18 @@ static bool price(void *user, uint32_t point, double *seconds) {
   const int64_t *params[TG_PRICED];
   uint32_t n = q->bindings_n;
   if (n > TG_KIT_VALUES) return false;
+  if (q->least && q->regions < 2 && q->least(q->of, &k->choice) >= w->cheapest) return false;
   memcpy(b, q->binding, n * sizeof *b);
   for (uint32_t i = 0; i < k->choice.knobs_n; i++) b[n++] = k->choice.knob[i];
   for (uint32_t i = 0; i < q->launches_n; i++) params[i] = q->launch[i].params;
   tg_compile_options o = {.bindings = b, .bindings_n = n, .user = q->user, .flags = TG_COMPILE_UNTUNED,
                           .cancel = q->cancel};
   const tg_launches launches = {params, q->launches_n, q->threads, NULL};
-  return tg_kernel_price(w->c, k->def, &o, &launches, seconds);
+  if (!tg_kernel_price(w->c, k->def, &o, &launches, seconds)) return false;
+  double sum = 0;
+  for (uint32_t i = 0; i < q->launches_n; i++) sum += log(seconds[i]);
+  if (sum < w->cheapest) w->cheapest = sum;
+  return true;
 }
 
 /* The neighbour of a value in a list, below (turn 0) or above (1); 0: there is none. */
@@ -125,6 +132,7 @@ static uint32_t choose(choosing *w, tg_kit_region *out) {
                            .prices = q->prices < STEPS ? q->prices : STEPS,
                            .launches = q->launches_n,
                            .regions = q->regions};
+  w->cheapest = INFINITY;
   for (; w->points < q->candidates_n && w->points < TG_KIT_CANDIDATES; w->points++)
     w->point[w->points] = q->candidate[w->points];
   ask.points = w->points;

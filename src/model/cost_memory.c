@@ -5,7 +5,14 @@
 #include <math.h>
 #include "model/walk.h"
 
-enum { LINE = 64 };
+enum { LINE = 64, PAGE = 4096 };
+
+/* Of a cache. The rest is taken by what else runs. */
+static const double used = 0.8;
+
+/* Walks through the tables of pages that are under way at once: what page_miss takes, which is of walks one behind
+ * another, over what it takes in strips of columns (docs/model.md). */
+static const double walks = 4;
 
 uint32_t tg_cost_loop(tg_cost_loops *l, const tg_uop *range, uint32_t outer, double trips, bool thread) {
   tg_cost_loop_info i = {range, outer, outer == TG_COST_NONE ? 0 : l->loop.data[outer].depth + 1, trips, thread};
@@ -203,8 +210,9 @@ typedef struct { double step, trips; } moves;
 
 /* Bytes that the access touches in one run of the loop `outer`, with all loops inside it; NONE: in one execution.
  * Strides are taken from the smallest to the largest. A stride within the piece so far extends it; a stride within the
- * rows so far adds rows; any other multiplies the number of pieces. */
-static double touched(const tg_cost_loops *l, const tg_cost_access_info *a, uint32_t outer) {
+ * rows so far adds rows; any other multiplies the number of pieces. Pieces that lie apart are whole units: lines, or
+ * pages. */
+static double touched(const tg_cost_loops *l, const tg_cost_access_info *a, uint32_t outer, double unit) {
   moves by[TG_COST_DEPTH + 1];
   uint32_t n = 0;
   double piece = a->bytes, pieces = 1, row = 0, rows = 1;
@@ -213,7 +221,7 @@ static double touched(const tg_cost_loops *l, const tg_cost_access_info *a, uint
   for (uint32_t r = outer == TG_COST_NONE ? TG_COST_NONE : a->loop; r != TG_COST_NONE; r = l->loop.data[r].outer) {
     double step = fabs(a->stride[l->loop.data[r].depth]) * element(a), trips = l->loop.data[r].trips;
     uint32_t at = n;
-    if (isnan(step)) pieces *= trips, piece = fmax(piece, LINE);
+    if (isnan(step)) pieces *= trips, piece = fmax(piece, unit);
     else if (step > 0) {
       for (; at && by[at - 1].step > step; at--) by[at] = by[at - 1];
       by[at] = (moves){step, trips};
@@ -222,12 +230,12 @@ static double touched(const tg_cost_loops *l, const tg_cost_access_info *a, uint
     if (r == outer) break;
   }
   for (uint32_t i = 0; i < n; i++) {
-    if (by[i].step <= fmax(piece, LINE)) piece += by[i].step * (by[i].trips - 1);
+    if (by[i].step <= fmax(piece, unit)) piece += by[i].step * (by[i].trips - 1);
     else if (row > 0 && by[i].step <= row * rows) rows += (by[i].trips - 1) * by[i].step / row;
     else pieces *= rows, row = by[i].step, rows = by[i].trips;
   }
   pieces *= rows;
-  if (pieces > 1) piece = fmax(piece, LINE);
+  if (pieces > 1) piece = fmax(piece, unit);
   return fmin(piece * pieces, fmax(a->size, a->bytes));
 }
 
@@ -241,11 +249,11 @@ static uint32_t within_loop(const tg_cost_loops *l, const tg_cost_access_info *a
 
 /* Bytes that the access adds to those an iteration of the loop touches. once: bytes that it touches in one iteration;
  * those that its twin touches too are not counted again. */
-static double adds(const tg_cost_loops *l, const tg_cost_access_info *a, double once, uint32_t loop) {
+static double adds(const tg_cost_loops *l, const tg_cost_access_info *a, double once, uint32_t loop, double unit) {
   if (!a->twin || (loop != a->twin_loop && !(a->twin_loop != TG_COST_NONE && within(l, a->twin_loop, loop))))
     return once;
   const tg_cost_access_info *twin = &l->access.data[a->twin - 1];
-  return fmax(0, once - touched(l, twin, within_loop(l, twin, loop)));
+  return fmax(0, once - touched(l, twin, within_loop(l, twin, loop), unit));
 }
 
 /* Probability that data is still in a cache of `cache` bytes after `between` other bytes were touched. It falls
@@ -271,9 +279,13 @@ static double starts(double bytes, double run, double latency, double bandwidth)
   return bytes / run * fmin(latency, run / bandwidth);
 }
 
-/* iteration: bytes that one iteration of each loop touches. all: bytes of the whole program. cache: size in bytes;
- * ways: of its sets, each of `way` bytes; streams: that are prefetched. */
-typedef struct { const tg_cost_loops *l; const double *iteration; double all, cache, ways, way, streams; } level;
+/* iteration: bytes that one iteration of each loop touches. all: bytes of the whole program; both in units of `unit`
+ * bytes. cache: size in bytes; ways: of its sets, each of `way` bytes; streams: that are prefetched. */
+typedef struct {
+  const tg_cost_loops *l;
+  const double *iteration;
+  double all, unit, cache, ways, way, streams;
+} level;
 
 /* Aliasing. Pieces that lie a multiple of a large power of two apart meet in few sets of a cache, which hold as many of
  * them as it has ways. The bytes that would crowd the whole cache as one run of the loop (NONE: of its own execution)
@@ -301,30 +313,29 @@ static double crowded(const level *v, const tg_cost_access_info *a, uint32_t loo
 }
 
 /* Bytes of one execution: whole lines where its pieces lie apart. */
-static double of_execution(const tg_cost_access_info *a) {
-  return a->same * (a->same > 1 && (a->apart >= LINE || a->apart == 0) ? fmax(a->bytes, LINE) : a->bytes);
+static double of_execution(const tg_cost_access_info *a, double unit) {
+  return a->same * (a->same > 1 && (a->apart >= unit || a->apart == 0) ? fmax(a->bytes, unit) : a->bytes);
 }
 
 /* Bytes of the access that miss the cache in one iteration of the loop `outer`, or in the whole program (NONE). Data of
  * an iteration is still cached in the next one if everything that the iteration touches fits. */
 static double fetched(const level *v, const tg_cost_access_info *a, uint32_t outer) {
   const tg_cost_loops *l = v->l;
-  double run = of_execution(a);
+  double run = of_execution(a, v->unit);
   for (uint32_t r = a->loop, inner = TG_COST_NONE;; inner = r, r = l->loop.data[r].outer) {
     double kept = stays(fmax(r == TG_COST_NONE ? v->all : v->iteration[r], crowded(v, a, inner)), v->cache);
     if (a->twin && r == a->twin_loop && r != outer)
       run -= kept * fmin(run, fetched(v, &l->access.data[a->twin - 1], r));
     if (r == outer || r == TG_COST_NONE) return run;
     double trips = l->loop.data[r].trips;
-    if (!(fabs(a->stride[l->loop.data[r].depth]) * element(a) < LINE)) run = fmax(run, LINE);
-    run = kept * fmin(touched(l, a, r), run * trips) + (1 - kept) * run * trips;
+    if (!(fabs(a->stride[l->loop.data[r].depth]) * element(a) < v->unit)) run = fmax(run, v->unit);
+    run = kept * fmin(touched(l, a, r, v->unit), run * trips) + (1 - kept) * run * trips;
   }
 }
 
 /* Bytes that miss a cache of this size. Adds the latency of the starts of runs to waits. */
 static double misses(tg_cost_loops *l, uint32_t which, const level *given, double size, double ways, double latency,
                      double bandwidth, double *waits) {
-  const double used = 0.8;     /* the rest is taken by what else runs */
   level v = *given;
   v.cache = used * size, v.ways = used * ways, v.way = ways > 0 ? size / ways : 0;
   double all = v.all, cache = v.cache;
@@ -341,6 +352,31 @@ static double misses(tg_cost_loops *l, uint32_t which, const level *given, doubl
   return bytes * again;
 }
 
+/* Bytes that the iterations of each loop touch, and the whole program, in units. */
+static level level_of(tg_cost_loops *l, double unit, double streams) {
+  double *iteration = tg_new(&l->j->env, double, l->loop.n), all = 0;
+  for (uint32_t i = 0; i < l->access.n; i++) {
+    const tg_cost_access_info *a = &l->access.data[i];
+    double once = of_execution(a, unit);
+    for (uint32_t r = a->loop; r != TG_COST_NONE; r = l->loop.data[r].outer) {
+      iteration[r] += adds(l, a, once, r, unit);
+      once = touched(l, a, r, unit);
+    }
+    all += adds(l, a, once, TG_COST_NONE, unit);
+  }
+  return (level){.l = l, .iteration = iteration, .all = all, .unit = unit, .streams = streams};
+}
+
+/* Cycles for the addresses of pages that are not at hand. Those that are, are a cache whose lines are pages. */
+static double walked(tg_cost_loops *l, const tg_machine *m) {
+  level v = level_of(l, PAGE, m->streams);
+  double bytes = 0;
+  v.cache = used * m->pages * PAGE;
+  if (stays(v.all, v.cache) >= 1) return 0;
+  for (uint32_t i = 0; i < l->access.n; i++) bytes += fetched(&v, &l->access.data[i], TG_COST_NONE);
+  return bytes / PAGE * (1 - stays(v.all, v.cache)) * m->page_miss / walks;
+}
+
 double tg_cost_memory(tg_cost_loops *l, const tg_target *t, const tg_uop *linear, int threads, tg_cost *c) {
   const tg_machine *m = &t->machine;
   if (!l->loop.n || l->loop.n > 256) return 0;
@@ -348,18 +384,8 @@ double tg_cost_memory(tg_cost_loops *l, const tg_target *t, const tg_uop *linear
   find_strides(l, linear);
   join_alike(l);
   find_twins(l);
-  double *iteration = tg_new(&l->j->env, double, l->loop.n), all = 0;
-  for (uint32_t i = 0; i < l->access.n; i++) {
-    const tg_cost_access_info *a = &l->access.data[i];
-    double once = a->bytes * a->same;
-    for (uint32_t r = a->loop; r != TG_COST_NONE; r = l->loop.data[r].outer) {
-      iteration[r] += adds(l, a, once, r);
-      once = touched(l, a, r);
-    }
-    all += adds(l, a, once, TG_COST_NONE);
-  }
   double waits = 0, n = threads < 1 ? 1 : threads;
-  level v = {l, iteration, all, 0, 0, 0, m->streams};
+  level v = level_of(l, LINE, m->streams);
   c->l2_bytes = misses(l, 0, &v, (double)(t->l1 ? t->l1 : 32 << 10), m->l1_ways, m->l2_latency, m->l2_bandwidth,
                        &waits);
   c->l3_bytes = misses(l, 1, &v, (double)(t->l2 ? t->l2 : 1 << 20), m->l2_ways, m->l3_latency, m->l3_bandwidth,
@@ -368,6 +394,6 @@ double tg_cost_memory(tg_cost_loops *l, const tg_target *t, const tg_uop *linear
                            m->memory_bandwidth, &waits);
   /* a bandwidth is of the whole way into the core, so that each byte counts once, where it comes from */
   double l2 = fmax(0, c->l2_bytes - c->l3_bytes), l3 = fmax(0, c->l3_bytes - c->memory_bytes);
-  return waits / n + l2 / (m->l2_bandwidth * n) + l3 / (m->l3_bandwidth * n) +
+  return (waits + walked(l, m)) / n + l2 / (m->l2_bandwidth * n) + l3 / (m->l3_bandwidth * n) +
          c->memory_bytes / fmin(m->memory_bandwidth * n, m->memory_bandwidth_all);
 }
