@@ -191,7 +191,8 @@ static double panels(const view *v, const tg_kit_choice *c, bool both) {
          terms = (double)v->terms / blocks,
          core = 0, memory = 0, panel = (double)(of * smaller(wide, v->columns)) * v->packed_size,
          row_bytes = (double)(v->rows * v->terms) * v->row_size;
-  /* each tile of rows passes all panels of a block before the next one does */
+  /* each tile of rows passes all panels of a block before the next one does; half, since the price finds some of what
+   * is a little larger than a cache in it */
   double block = panel * fmin((double)knob(c, "NB", 1), panels_n);
   bool grouped = knob(c, "GROUPED", 0);
   if (grouped) groups = up(up(v->rows, mr), knob(c, "MB", 1));
@@ -210,7 +211,7 @@ static double panels(const view *v, const tg_kit_choice *c, bool both) {
     core += (double)list[i].times * panels_n * (first + (blocks - 1) * other);
     memory += (double)list[i].times * blocks *
               from(v, (double)v->columns * terms * v->packed_size,
-                   block + (double)(list[i].mr * of) * v->row_size);
+                   fmax(panel, block / 2) + (double)(list[i].mr * of) * v->row_size);
   }
   double copies = (double)(v->terms * up(v->columns, vl)) * (double)groups;
   if (!v->p->panel) core += cycles_of(v, copy_of(v, copies, vl, v->o.column_k, v->column_converted));
