@@ -18,11 +18,13 @@ TG_TEST_CUDA=build/tests/cuda/libcuda.so.1 TG_TEST_CUDA_WRONG=1 build/tests/cuda
 [ $? = 1 ] && grep -q 'WRONG: y: first at 0: 1 of 5000 differ' "$folder/report" && grep -q '^0 programs right, 1 wrong' "$folder/report"
 check "a wrong result: $(cat "$folder/report")" $?
 # The script's own parts: one by one, into one report, and a part that is wrong ends it as wrong.
-LD_LIBRARY_PATH="$PWD/build/tests/cuda" sh tools/gpu-check --small --parts=products --seconds=6000 --report="$folder/whole" > "$folder/out" 2>&1
-check "products by the script: $(tail -n 12 "$folder/out")" $?
+sh tools/gpu-check --stand-in --parts='chip products attention' --seconds=6000 --report="$folder/whole" > "$folder/out" 2>&1
+check "products and attention by the script: $(tail -n 12 "$folder/out")" $?
+[ "$(grep -c "^What answers is the tests' stand-in" "$folder/whole")" = 1 ] && grep -q '^not tried over the stand-in.*: chip$' "$folder/whole" && grep -q '^right, .*bench attention' "$folder/whole"
+check "the report says what answers, what was not tried, and that attention is right: $(cat "$folder/whole")" $?
 [ "$(grep -c ' NT .* of cublas' "$folder/whole")" = 3 ] && [ "$(grep -c '^right, .*bench gemm' "$folder/whole")" = 3 ]
 check "products of two types against the library, and one before: $(cat "$folder/whole")" $?
-LD_LIBRARY_PATH="$PWD/build/tests/cuda" sh tools/gpu-check --small --parts=suite --seconds=0 --report="$folder/whole" > "$folder/out" 2>&1
+sh tools/gpu-check --stand-in --parts=suite --seconds=0 --report="$folder/whole" > "$folder/out" 2>&1
 [ $? = 1 ] && [ "$(grep -c '^not run, no time left: ' "$folder/whole")" = 4 ]
 check "parts without time: $(cat "$folder/out")" $?
 if ! ldconfig -p 2>/dev/null | grep -q 'libcuda[.]so[.]1'; then
