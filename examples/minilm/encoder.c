@@ -41,6 +41,8 @@ struct encoder {
   int32_t *recorded;                    /* those that the program is for */
   tg_program *program;
   int sentences, temporaries;           /* of the program */
+  void *workspace;                      /* of all programs: one of each would be the system's to clear */
+  size_t workspace_bytes;
 };
 
 static int fail(encoder *e, const char *format, ...) {
@@ -208,7 +210,7 @@ void encoder_close(encoder *e) {
     if (e->product[p]) tg_gemm_free(e->product[p]);
   if (e->attention) tg_attention_free(e->attention);
   if (e->norm) tg_nn_free(e->norm);
-  free(e->layers), free(e->x), free(e->y), free(e->starts), free(e->recorded), free(e);
+  free(e->layers), free(e->x), free(e->y), free(e->starts), free(e->recorded), free(e->workspace), free(e);
 }
 
 int encoder_width(const encoder *e) { return (int)e->width; }
@@ -247,6 +249,19 @@ static float *attend(encoder *e, int sentences, int tokens, const float *qkv) {
   return seen && tg_attention_put(e->program, e->attention, &call) ? (failed(e), NULL) : seen;
 }
 
+/* Room for the program, which earlier ones may have left. */
+static int make_room(encoder *e) {
+  enum { LINE = 64 };
+  tg_program_info info;
+  if (tg_program_describe(e->program, &info)) return failed(e);
+  if (info.workspace <= e->workspace_bytes) return 0;
+  free(e->workspace);
+  e->workspace_bytes = (info.workspace + LINE - 1) / LINE * LINE;
+  if ((e->workspace = aligned_alloc(LINE, e->workspace_bytes))) return 0;
+  e->workspace_bytes = 0;
+  return fail(e, "out of memory");
+}
+
 /* The program for e->starts, unless it is for these lengths already. */
 static int record(encoder *e, int sentences) {
   int tokens = e->starts[sentences];
@@ -273,7 +288,7 @@ static int record(encoder *e, int sentences) {
     return e->program = NULL, 1;
   }
   memcpy(e->recorded, e->starts, starts), e->sentences = sentences;
-  return tg_program_end(e->program) ? failed(e) : 0;
+  return tg_program_end(e->program) ? failed(e) : make_room(e);
 }
 
 /* ---- running ---- */
@@ -307,7 +322,9 @@ static int run_some(encoder *e, const int32_t *ids, int sentences, float *out) {
   const tg_argument arguments[] = {{.data = e->y, .bytes = bytes}, {.data = e->x, .bytes = bytes}};
   if (record(e, sentences)) return 1;
   embed(e, ids, sentences);
-  if (tg_program_run(e->program, &(tg_program_call){.arguments = arguments, .arguments_n = 2})) return failed(e);
+  const tg_program_call call = {.arguments = arguments, .arguments_n = 2, .workspace = e->workspace,
+                                .workspace_bytes = e->workspace_bytes};
+  if (tg_program_run(e->program, &call)) return failed(e);
   for (int s = 0; s < sentences; s++) pool(e, s, out + (int64_t)s * e->width);
   return 0;
 }
