@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * End of pass raise: a load in an arm of `where(c, x, y)` has c as its gate, since c may be what keeps it in bounds.
- * Conditions that its bounds do not need are dropped from the gate: where c is false the loaded value is not used. A
- * causal mask then becomes a choice between values, and the masked keys are still loaded once for all queries. Only
+ * End of pass raise: a load in an arm of `where(c, x, y)` has c, or in y its opposite, as its gate, since that may be
+ * what keeps it in bounds. Conditions that its bounds do not need are dropped from the gate: where they are false the
+ * loaded value is not used. A causal mask then becomes a choice between values, and the masked keys are still loaded once for all queries. Only
  * for inputs, and for register tiles that were filled before: other memory may be unwritten where c is false. */
+#include "dsl/parse.h"
 #include "lower/sweep.h"
 
 enum { CONDITIONS = 32 };
@@ -69,12 +70,16 @@ static const tg_uop *loosen_load(tg_job *j, const tg_uop *old, const tg_uop *con
   return tg_load(j, src[0], src + 1, gate, gate ? tg_alternative(old) : NULL, old->arg & ~(int64_t)TG_GATED);
 }
 
+static const tg_uop *loosen_arm(tg_job *j, const tg_uop *arm, const tg_uop *path, const uint8_t *filled) {
+  conditions c = {.filled = filled};
+  flatten(path, &c);
+  return c.n < CONDITIONS ? tg_map(j, arm, loosen_load, NULL, &c) : arm;
+}
+
 static const tg_uop *loosen_where(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
-  conditions c = {.filled = user};
   if (old->op != TG_OP_WHERE || src[0]->op == TG_OP_CONST) return NULL;
-  flatten(src[0], &c);
-  const tg_uop *arm = c.n < CONDITIONS ? tg_map(j, src[1], loosen_load, NULL, &c) : src[1];
-  return arm == src[1] ? NULL : tg_op3(j, TG_OP_WHERE, src[0], arm, src[2]);
+  const tg_uop *yes = loosen_arm(j, src[1], src[0], user), *no = loosen_arm(j, src[2], tg_negate(j, src[0]), user);
+  return yes == src[1] && no == src[2] ? NULL : tg_op3(j, TG_OP_WHERE, src[0], yes, no);
 }
 
 /* Marks the tiles that a nest of loops fills: each element stored to, once, under no gate. */
