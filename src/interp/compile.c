@@ -463,7 +463,7 @@ static uint32_t depth_of_instruction(const tg_interp_compiler *c, const tg_instr
   uint32_t depth = 0, n = one ? 1 : x->code <= C_CMOD ? (uint32_t)tg_ops[x->op].arity : 0;
   for (uint32_t i = 0; i < n; i++)
     if (depth_of(c, x->src[i].at) > depth) depth = depth_of(c, x->src[i].at);
-  return n ? depth : c->locks;
+  return n && depth < c->locks ? depth : c->locks;   /* a slot may have been a deeper statement's value before */
 }
 
 /* Sorts the code of a statement by depth; what is of one depth stays in its order. An instruction's operands are of no
