@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Barriers that pass distribute puts in: a tiled matmul has exactly two a step, and is right for every size; nothing has one that each thread
  * could do without; and those of the corpus are needed: without one the interpreter sees two threads at one element, or the result is wrong. Waits for asynchronous copies likewise. (Barriers
- * that only a proof over two subscripts at once would spare and those of versions that these sizes do not run, are one in nine at most.)
+ * that only a proof over two subscripts at once would spare are one in ten at most. Those of versions that these sizes do not run are not counted.)
  */
 #include <stdlib.h>
 #include "../target.h"
@@ -233,12 +233,23 @@ static void test_counts(run *r) {
 
 /* ---- without one of them ---- */
 
-typedef struct { tg_job *j; uint32_t skip, seen; bool wait; } removal;   /* wait: it was one */
+/* wait: it was one. stop: in its place comes a store that the interpreter refuses, so that the program fails where the
+ * place is reached */
+typedef struct { tg_job *j; uint32_t skip, seen; bool wait, stop; const tg_uop *program; } removal;
 
 static uint32_t waits_in(const tg_uop *u) {
   uint32_t n = u->op == TG_OP_WAIT;
   for (uint32_t i = u->op == TG_OP_END; (u->op == TG_OP_END || u->op == TG_OP_SINK) && i < u->n; i++) n += waits_in(u->src[i]);
   return n;
+}
+
+static const tg_uop *refused_store(tg_job *j, const tg_uop *program) {
+  const tg_uop *index[16], *to = NULL;
+  for (uint32_t i = 0; i < sizeof index / sizeof *index; i++) index[i] = tg_index(j, -1);
+  for (uint32_t i = 0; i < program->n && !to; i++)
+    if (program->src[i]->op == TG_OP_DEFINE && tg_buffer_info(j, program->src[i])->rank) to = program->src[i];
+  if (!to) tg_fail(&j->env, TG_EINVAL, "no array");
+  return tg_store(j, to, index, tg_is_float(to->type) ? tg_const_float(j, to->type, 0) : tg_const_int(j, to->type, 0), NULL, 0);
 }
 
 static const tg_uop *without(removal *m, const tg_uop *u) {
@@ -248,6 +259,7 @@ static const tg_uop *without(removal *m, const tg_uop *u) {
     const tg_uop *v = u->src[i];
     if ((v->op == TG_OP_BARRIER || v->op == TG_OP_WAIT) && m->seen++ == m->skip) {
       m->wait = v->op == TG_OP_WAIT;
+      if (m->stop) list[n++] = refused_store(m->j, m->program);
       continue;
     }
     list[n++] = v->op == TG_OP_END ? without(m, v) : v;
@@ -257,12 +269,13 @@ static const tg_uop *without(removal *m, const tg_uop *u) {
   return made;
 }
 
-typedef struct { run *r; uint32_t skip; bool wait; } removing;
+typedef struct { run *r; uint32_t skip; bool wait, stop; } removing;
 
 static void remove_one(void *user) {
   removing *x = user;
-  removal m = {.j = &x->r->job, .skip = x->skip};
-  x->r->sink = tg_versioned(&x->r->job, without(&m, tg_plain(&x->r->job, x->r->sink)));
+  const tg_uop *program = tg_plain(&x->r->job, x->r->sink);
+  removal m = {.j = &x->r->job, .skip = x->skip, .stop = x->stop, .program = program};
+  x->r->sink = tg_versioned(&x->r->job, without(&m, program));
   x->wait = m.wait;
 }
 
@@ -278,6 +291,16 @@ static void make_memory(void *user) {
   kit_memory_make(&r->job, r->params, &r->start);
 }
 
+/* Is the place of that barrier or wait reached at all? */
+static bool reached(run *r, uint32_t skip) {
+  removing x = {.r = r, .skip = skip, .stop = true};
+  tg_job_init(&r->job, NULL);
+  bool made = tg_protect(&r->job.env, distribute, r) && tg_protect(&r->job.env, remove_one, &x), ran = made && runs(r);
+  CHECK(made && (ran || strstr(r->job.env.message, "index 0 is -1")), "%s: %s", r->path, r->job.env.message);
+  tg_job_drop(&r->job);
+  return !ran;
+}
+
 static void test_removal(run *r, const kit_program *p, long total[2], long missed[2]) {   /* barriers, waits */
   r->path = p->path;
   r->text = p->text;
@@ -289,7 +312,8 @@ static void test_removal(run *r, const kit_program *p, long total[2], long misse
   for (uint32_t i = 0; made && i <= n; i++) {   /* 0: as it is */
     tg_job_init(&r->job, NULL);
     bool ok = tg_protect(&r->job.env, distribute, r);
-    removing x = {r, i - 1, false};
+    removing x = {.r = r, .skip = i - 1};
+    bool noticed = true;
     if (ok) n = barriers_in(r->sink) + waits_in(r->sink);
     if (ok && i) ok = tg_protect(&r->job.env, remove_one, &x);
     if (!ok || !n) {
@@ -302,12 +326,14 @@ static void test_removal(run *r, const kit_program *p, long total[2], long misse
       CHECK(ran || limit, "%s: %s", p->path, r->job.env.message);
       if (ran) kit_memory_copy(&r->want, &r->now);
     } else if (!limit) {
-      bool noticed = !ran || !same(&r->want, &r->now);
-      total[x.wait]++;
-      missed[x.wait] += !noticed;
-      if (!noticed) fprintf(stderr, "%s for %s: barrier or wait %u of %u may go, and nothing is seen\n", p->path, r->target.name, i, n);
+      noticed = !ran || !same(&r->want, &r->now);
+      total[x.wait] += noticed;
     }
     tg_job_drop(&r->job);
+    if (!noticed && reached(r, i - 1)) {
+      total[x.wait]++, missed[x.wait]++;
+      fprintf(stderr, "%s for %s: barrier or wait %u of %u may go, and nothing is seen\n", p->path, r->target.name, i, n);
+    }
     if (limit) return;
   }
 }
@@ -330,8 +356,8 @@ int main(void) {
   CHECK(tg_target_named(&r.target, "sm_80"), "sm_80");
   for (int i = 0; i < n; i++)
     if (!strstr(p[i].text, "barrier()")) test_removal(&r, &p[i], total, missed);
-  CHECK(total[0] > 50 && missed[0] * 9 <= total[0], "of %ld barriers %ld could go unseen", total[0], missed[0]);
-  CHECK(total[1] > 10 && missed[1] * 3 <= total[1], "of %ld waits %ld could go unseen", total[1], missed[1]);   /* one version of a program runs, the other does not */
+  CHECK(total[0] > 50 && missed[0] * 10 <= total[0], "of %ld barriers %ld could go unseen", total[0], missed[0]);
+  CHECK(total[1] > 10 && missed[1] * 4 <= total[1], "of %ld waits %ld could go unseen", total[1], missed[1]);
   kit_programs_free(p, n);
   kit_memory_free(&r.start), kit_memory_free(&r.want), kit_memory_free(&r.now);
   tg_job_drop(&r.tables);
