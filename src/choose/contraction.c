@@ -77,15 +77,17 @@ static double tile_cost(const tg_nest *n, const roles *r, uint32_t rows, uint32_
 static uint32_t kept_values(const tg_nest *n, const roles *r) {
   uint32_t count, kept = 0;
   const tg_uop **order = tg_toposort(n->j, r->sum->reduce->src[0], &count);
-  uint8_t *varies = tg_new(&n->j->env, uint8_t, n->j->uops.n + 1), *seen = tg_new(&n->j->env, uint8_t, n->j->uops.n + 1);
+  uint8_t *varies = tg_new(&n->j->env, uint8_t, n->j->uops.n + 1);
+  uint8_t *seen = tg_new(&n->j->env, uint8_t, n->j->uops.n + 1);
   for (uint32_t i = 0; i < count; i++) {
     const tg_uop *u = order[i];
     varies[u->id] |= u == r->row->range || u == r->column->range || u == r->sum->range;
     for (uint32_t k = 0; k < u->n; k++) varies[u->id] |= varies[u->src[k]->id];
     for (uint32_t k = 0; k < u->n && varies[u->id]; k++) {
       const tg_uop *s = u->src[k];
-      if (varies[s->id] || seen[s->id] || s->op == TG_OP_CONST || s->op == TG_OP_DEFINE || !tg_is_float(s->type)) continue;
-      seen[s->id] = 1, kept++;
+      bool value = tg_is_float(s->type) && s->op != TG_OP_CONST && s->op != TG_OP_DEFINE;
+      kept += value && !varies[s->id] && !seen[s->id];
+      seen[s->id] = 1;
     }
   }
   return kept;
@@ -97,7 +99,8 @@ static tile choose_tile(const tg_nest *n, const roles *r, bool rows_conflict) {
   tile best = {1, 1, 1e30};
   for (uint32_t vectors = 1; vectors <= 4; vectors++) {
     for (uint32_t rows = 1; rows <= 16; rows++) {
-      if (rows * vectors + vectors + 1 + (rows * vectors > 1 ? kept : 0) > n->registers || (m > 0 && rows > m)) continue;
+      uint32_t room = rows * vectors + vectors + 1 + (rows * vectors > 1 ? kept : 0);
+      if (room > n->registers || (m > 0 && rows > m)) continue;
       if (columns > 0 && vectors > 1 && (int64_t)(vectors * n->lanes) > columns) continue;
       double cost = tile_cost(n, r, rows, vectors, rows_conflict);
       if (cost < best.cost * 0.999) best = (tile){rows, vectors, cost};

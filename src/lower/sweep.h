@@ -48,6 +48,9 @@ const tg_uop *tg_needed(tg_job *j, uint32_t n, const tg_uop *const *statements, 
 /* Pass coalesce (coalesce_transpose.c): turns n gathers of n lanes, neighbours of each other in memory, into n
  * contiguous loads and a transpose in registers. Needs subscripts in their final forms. */
 const tg_uop *tg_transpose_gathers(tg_job *j, const tg_uop *sink);
+/* coalesce_stores.c: stores with gaps between their lanes that fill each other's become contiguous ones. Needs
+ * subscripts in their final forms. */
+const tg_uop *tg_interleave_stores(tg_job *j, const tg_uop *sink);
 /* coalesce_pieces.c, part of pass coalesce on targets with warps */
 const tg_uop *tg_pick_pieces(tg_job *j, const tg_uop *sink);
 /* linear_gates.c: accesses under one gate become neighbours in their list */
