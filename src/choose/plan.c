@@ -172,7 +172,9 @@ bool tg_nest_may_stage(tg_nest *n, const tg_uop *load, const tg_uop *along) {
 
 /* ---- the bound ---- */
 
-typedef struct { double math, loads, shuffles, instructions, chains; } busy;
+typedef struct { double math, loads, shuffles, instructions; } busy;
+/* Sums that run together: their accumulators, and how many sums they are. */
+typedef struct { double chains; uint32_t sums; } together;
 
 double tg_nest_cycles(const tg_nest *n, const double *by_width) {
   double cycles = tg_machine_cycles(by_width, n->l->target->vector_bytes);
@@ -228,14 +230,47 @@ static void add_load(const roles *r, const node *v, const tg_plan *p, uint32_t l
   b->loads += cycles * times, b->instructions += times;
 }
 
-/* Iterations of the innermost loop, whose end and counter cost two instructions each. */
+static double blocks_of(const roles *r, const tg_plan *p, uint32_t lane_axis, uint32_t a) {
+  double tile = a == lane_axis ? (double)p->vectors * r->n->lanes : a == p->row && a < r->loops ? p->rows : 1;
+  return ceil(r->extent[a] / tile);
+}
+
+/* Iterations of the innermost loops, whose ends and counters cost two instructions each: sums that share no range are
+ * loops one after another. */
 static double iterations_of(const roles *r, const tg_plan *p, uint32_t lane_axis) {
-  double n = 1;
-  for (uint32_t a = 0; a < r->axes; a++) {
-    double tile = a == lane_axis ? (double)p->vectors * r->n->lanes : a == p->row && a < r->loops ? p->rows : 1;
-    n *= ceil(r->extent[a] / tile);
+  double outer = 1, all = 0;
+  uint32_t seen[NODES], n = 0, loops = (uint32_t)((UINT64_C(1) << r->loops) - 1);
+  for (uint32_t a = 0; a < r->loops; a++) outer *= blocks_of(r, p, lane_axis, a);
+  for (uint32_t i = 0; i < r->nodes; i++) {
+    uint32_t axes = r->node[i].axes & ~loops, k = 0;
+    if (r->node[i].u->op != TG_OP_REDUCE) continue;
+    while (k < n && seen[k] != axes) k++;
+    if (k < n) continue;
+    seen[n++] = axes;
+    double terms = 1;
+    for (uint32_t a = r->loops; a < r->axes; a++)
+      if (axes >> a & 1) terms *= blocks_of(r, p, lane_axis, a);
+    all += terms;
   }
-  return n;
+  return outer * fmax(1, all);
+}
+
+/* The outermost of the loops that a sum runs in, which sums inside of one another, or of one loop, have in common. */
+static uint32_t loop_of(const roles *r, const node *sum) {
+  uint32_t a = r->axes;
+  while (a > r->loops && !(sum->axes >> (a - 1) & 1)) a--;
+  return a;
+}
+
+/* How much longer it takes for want of registers, and of accumulators that the multipliers could go on with. */
+static double waits(const tg_nest *n, const tg_plan *p, const together *t, double kept) {
+  const tg_machine *m = &n->l->target->machine;
+  double math = tg_nest_cycles(n, m->fma), wait = m->fma_latency / (t->chains * math);
+  /* what a row loads waits for the next sum that takes it, where there are several */
+  double room = t->chains + p->vectors + 1 + kept + (t->sums > 1 ? p->rows : 0), longer = fmax(1, wait);
+  /* a register too many is stored and loaded in each iteration */
+  if (room > n->registers) longer *= 1 + 2 * m->spill * (room - n->registers) / (t->chains * math);
+  return longer;
 }
 
 /* Cycles of the core, for the whole nest. */
@@ -243,15 +278,17 @@ static double bound_of(const roles *r, const tg_plan *p, uint32_t lane_axis) {
   const tg_machine *m = &r->n->l->target->machine;
   double math = tg_nest_cycles(r->n, m->fma), add = tg_nest_cycles(r->n, m->add);
   busy b = {0};
-  uint32_t sums = 0;
-  double kept = 0;
+  together sums[AXES + 1] = {{0}};
+  double kept = 0, longer = 1;
   for (uint32_t i = 0; i < r->nodes; i++) {
     const node *v = &r->node[i];
     double times = times_of(r, v, p, lane_axis);
     if (v->kept) kept += (v->axes >> lane_axis & 1 ? p->vectors : 1) * (v->axes >> p->row & 1 ? p->rows : 1);
     bool sum = v->u->op == TG_OP_REDUCE;
-    sums += sum;
-    if (sum) b.chains += (v->axes >> lane_axis & 1 ? p->vectors : 1) * (v->axes >> p->row & 1 || sum ? p->rows : 1);
+    if (sum) {
+      together *t = &sums[loop_of(r, v)];
+      t->chains += (v->axes >> lane_axis & 1 ? p->vectors : 1) * p->rows, t->sums++;
+    }
     if (v->u->op == TG_OP_LOAD || v->u->op == TG_OP_STORE) add_load(r, v, p, lane_axis, &b);
     else if (!v->folded) b.instructions += times;
     if (v->u->op == TG_OP_LOAD || v->u->op == TG_OP_STORE) continue;
@@ -264,11 +301,9 @@ static double bound_of(const roles *r, const tg_plan *p, uint32_t lane_axis) {
   double core = pow(pow(b.math, 3) + pow(b.loads, 3) + pow(b.shuffles * tg_nest_cycles(r->n, m->shuffle), 3) +
                         pow(b.instructions / m->issue, 3),
                     1.0 / 3);
-  /* what a row loads waits for the next sum that takes it, where there are several */
-  double room = b.chains + p->vectors + 1 + kept + (sums > 1 ? p->rows : 0), wait = m->fma_latency / (b.chains * math);
-  /* a register too many is stored and loaded in each iteration */
-  if (room > r->n->registers && b.chains > 0) core *= 1 + 2 * m->spill * (room - r->n->registers) / (b.chains * math);
-  return b.chains > 0 && wait > 1 ? core * wait : core;
+  for (uint32_t a = 0; a <= r->axes; a++)
+    if (sums[a].chains > 0) longer = fmax(longer, waits(r->n, p, &sums[a], kept));
+  return core * longer;
 }
 
 /* ---- the candidates ---- */

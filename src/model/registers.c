@@ -130,7 +130,7 @@ tg_cost_spills tg_cost_spilled(tg_cost_walk *w, const tg_uop *const *list, uint3
          stored = fmax(0, r.tile + r.through + r.computed - registers), addresses = address_spills(w, list, n);
   w->spills += over;
   /* An element of the tile that is in no register is updated by way of memory; another register is for what is added.
-   * What is loaded once and used by several rows stays in its registers, as LLVM deals them out: to what is used most. */
+   * What is loaded once for several rows keeps its registers, which LLVM gives to what is used most. */
   bool forwarded = r.tile + 1 > registers || (over > 0 && r.tile > 0);
   return (tg_cost_spills){stored * r.updates + addresses, over * r.updates + addresses, forwarded};
 }
