@@ -173,7 +173,7 @@ typedef struct tg_interp_compiler {
   tg_kept **kept;                      /* by id, while fixed; NULL: not within lockstep ranges */
   TG_VEC(tg_kept *) uses;              /* those that the unit being compiled reads */
   uint32_t locks, exchanges;           /* number of lockstep ranges around; SHUFFLEs compiled so far */
-  /* by slot: how many of the lockstep ranges, counted from the outermost, its value depends on; of slots beyond: none */
+  /* by slot: how many of the lockstep ranges, from the outermost, its value depends on; of slots beyond: none */
   TG_VEC(uint8_t) depth;
   /* the value statement being compiled, if it loads a register within lockstep ranges; else NULL */
   const tg_uop *ahead;

@@ -536,6 +536,30 @@ static tg_formula formula(tg_interp_compiler *c, const tg_uop *u) {
   return f;
 }
 
+/* A loop: what was computed in its statements is not at hand behind it. */
+static void loop_of(tg_interp_compiler *c, const tg_uop *u, tg_step *s) {
+  const tg_uop *r = u->src[0];
+  s->kind = S_LOOP;
+  s->formulas = tg_new(&c->j->env, tg_formula, 1);
+  s->formulas[s->formulas_n++] = formula(c, tg_extent(r));
+  s->ordinal = tg_range_ordinal(r);
+  s->range = slot_of_range(c, s->ordinal);
+  s->range_kind = tg_range_kind(r);
+  uint32_t done = c->done.n;
+  bool lockstep = s->range_kind == TG_LOCAL || s->range_kind == TG_LANE || s->range_kind == TG_UPCAST;
+  c->locks += lockstep;
+  if (lockstep) set_depth(c, s->range, 1, c->locks);
+  s->children = tg_compile_list(c, u->n - 1, u->src + 1);
+  if (lockstep) set_depth(c, s->range, 1, 0);
+  c->locks -= lockstep;
+  for (; c->done.n > done; c->done.n--) {
+    const tg_done *d = &c->done.data[c->done.n - 1];
+    c->fixed[d->id] = d->fixed;
+    c->kept[d->id] = d->kept;
+  }
+  s->n = u->n - 1;
+}
+
 static tg_step compile_step(tg_interp_compiler *c, const tg_uop *u) {
   tg_job *j = c->j;
   tg_step s = {.u = u, .kind = S_VALUE};
@@ -549,26 +573,7 @@ static tg_step compile_step(tg_interp_compiler *c, const tg_uop *u) {
       s.formulas[s.formulas_n++] = formula(c, b->hi);
     }
   } else if (u->op == TG_OP_END) {
-    const tg_uop *r = u->src[0];
-    s.kind = S_LOOP;
-    s.formulas = tg_new(&j->env, tg_formula, 1);
-    s.formulas[s.formulas_n++] = formula(c, tg_extent(r));
-    s.ordinal = tg_range_ordinal(r);
-    s.range = slot_of_range(c, s.ordinal);
-    s.range_kind = tg_range_kind(r);
-    uint32_t done = c->done.n;
-    bool lockstep = s.range_kind == TG_LOCAL || s.range_kind == TG_LANE || s.range_kind == TG_UPCAST;
-    c->locks += lockstep;
-    if (lockstep) set_depth(c, s.range, 1, c->locks);
-    s.children = tg_compile_list(c, u->n - 1, u->src + 1);
-    if (lockstep) set_depth(c, s.range, 1, 0);
-    c->locks -= lockstep;
-    for (; c->done.n > done; c->done.n--) {
-      const tg_done *d = &c->done.data[c->done.n - 1];
-      c->fixed[d->id] = d->fixed;
-      c->kept[d->id] = d->kept;
-    }
-    s.n = u->n - 1;
+    loop_of(c, u, &s);
   } else if (u->op == TG_OP_STORE) {
     uint32_t exchanges = c->exchanges;
     s.kind = S_STORE;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * End of pass raise: a load in an arm of `where(c, x, y)` has c, or in y its opposite, as its gate, since that may be
  * what keeps it in bounds. Conditions that its bounds do not need are dropped from the gate: where they are false the
- * loaded value is not used. A causal mask then becomes a choice between values, and the masked keys are still loaded once for all queries. Only
- * for inputs, and for register tiles that were filled before: other memory may be unwritten where c is false. */
+ * loaded value is not used. A causal mask then becomes a choice between values, and the masked keys are still loaded
+ * once for all queries. Only for inputs, and for register tiles that were filled before: other memory may be unwritten
+ * where c is false. */
 #include "dsl/parse.h"
 #include "lower/sweep.h"
 

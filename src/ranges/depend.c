@@ -155,12 +155,12 @@ static void rename_ranges(tg_touched *t, renaming *r, uint32_t atoms, uint32_t n
 
 /* Is d never 0, as a part of it is not? So digits of a subscript are told apart that lie between others.
  *
- * Let m >= 2 be a coefficient's size. Every monomial is an integer, so d = rest + m q for an integer q, where rest leaves
- * out the terms whose coefficients m divides and takes the constant modulo m: what is left out is m times an integer.
- * If d = 0, then rest = -m q. If also -m < rest < m, then q = 0 and rest = 0. So where rest lies between -m and m and is
- * not 0 whatever the atoms are, d is not 0 either. The bounds of rest hold for all values of the atoms, of those whose
- * loops run at all: both accesses happen, so all ranges in their subscripts have an iteration. A bound that saturated is
- * none, so m must lie below where they do. */
+ * Let m >= 2 be a coefficient's size. Every monomial is an integer, so d = rest + m q for an integer q, where rest
+ * leaves out the terms whose coefficients m divides and takes the constant modulo m: what is left out is m times an
+ * integer. If d = 0, then rest = -m q. If also -m < rest < m, then q = 0 and rest = 0. So where rest lies between -m
+ * and m and is not 0 whatever the atoms are, d is not 0 either. The bounds of rest hold for all values of the atoms, of
+ * those whose loops run at all: both accesses happen, so all ranges in their subscripts have an iteration. A bound that
+ * saturated is none, so m must lie below where they do. */
 static bool has_rest(tg_polys *c, tg_poly d) {
   tg_term part[TG_POLY_TERMS];
   for (int i = 0; i < d.n; i++) {
