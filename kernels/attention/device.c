@@ -36,7 +36,7 @@ static uint64_t registers_of(const tg_target *t, const tg_attention_problem *p, 
 static bool has_room(const tg_target *t, const tg_attention_problem *p, const tg_matrix_row *r) {
   const uint64_t keys = p->keys_of_block, wide = (uint64_t)p->value_head, bytes = (uint64_t)tg_type_bytes(p->v);
   uint64_t local = p->stages * keys * ((uint64_t)p->head + wide) * bytes;
-  if (has_cut(p)) local += wide * keys * bytes + (uint64_t)p->warps * r->m * wide * sizeof(float);
+  if (has_cut(p)) local += (wide * bytes + TG_UNIT) * keys + (uint64_t)p->warps * r->m * wide * sizeof(float);
   /* weights that do not lie as operands do pass LOCAL memory, for each product of their own */
   if (r->form != TG_MATRIX_PTX) local += 3 * p->warps * r->m * keys * bytes;
   return registers_of(t, p, r) <= t->vector_registers && local <= t->local_bytes / 2;
@@ -131,14 +131,29 @@ static void scores(tg_builder *tg_b_, const tg_attention_problem *p, bool cut) {
   }
 }
 
-/* A function of V of a cut block, laid out so that an instruction's lane reads the keys of an element side by side. */
+/* Does a matrix load turn what it reads, so that V may lie as it does in memory? */
+static bool turns(const tg_attention_problem *p) { return p->loads_matrices && tg_type_bytes(p->v) == 2; }
+
+/* A function of V of a cut block. It lies as the target reads operands: by matrix loads that turn, whose rows are
+ * elements of a key, and a unit longer than these so that eight of them begin in different banks; else with the keys of
+ * an element side by side. Then threads lie along the elements of a key; here each has a whole unit of them. */
 static void copy_cut(tg_builder *tg_b_, const tg_attention_problem *p, const char *value) {
-  tg_range(jo, BK/WARPS) tg_range(ji, WARPS, local) tg_range(wo, ceildiv(E, LANES)) tg_range(wi, LANES, lane) {
-    tg(let j = jo*WARPS + ji);
-    tg(let w = wo*LANES + wi);
-    say("let v = %s", element(tg_b_, p, 'V', "min(w, E - 1)", true));
-    say("cut[w,j] = %s(%s) if w < E", tg_type_name[p->v], value);
+  if (!turns(p)) {
+    tg_range(jo, BK/WARPS) tg_range(ji, WARPS, local) tg_range(wo, ceildiv(E, LANES)) tg_range(wi, LANES, lane) {
+      tg(let j = jo*WARPS + ji);
+      tg(let w = wo*LANES + wi);
+      say("let v = %s", element(tg_b_, p, 'V', "min(w, E - 1)", true));
+      say("cut[w,j] = %s(%s) if w < E", tg_type_name[p->v], value);
+    }
+    return;
   }
+  tg_range(jo, ceildiv(BK, CUT_ROWS)) tg_range(ji, CUT_ROWS, local) tg_range(wo, ceildiv(E, CUT_UNITS*UNIT))
+    tg_range(wi, CUT_UNITS, local) tg_range(wv, UNIT, upcast) {
+      tg(let j = jo*CUT_ROWS + ji);
+      tg(let w = (wo*CUT_UNITS + wi)*UNIT + wv);
+      say("let v = %s", element(tg_b_, p, 'V', "min(w, E - 1)", true));
+      say("cut[j,w] = %s(%s) if w < E", tg_type_name[p->v], value);
+    }
 }
 
 /* A product cannot leave out a key that only some of its rows see, and the weight 0 times an infinity or NaN in V is
@@ -149,10 +164,11 @@ static void add_infinite(tg_builder *tg_b_, const tg_attention_problem *p) {
   const char *type = tg_type_name[p->v];
   tg_let(ED, tg_matrix_find(p->matrix)->n);   /* elements at a time: sums for all at once take too many registers */
   tg_define_local(counts, f32, [BQ, E]);
-  copy_cut(tg_b_, p, "where(v == inf, 1, where(v == -inf, 256, where(v == v, 0, 32768)))");
+  copy_cut(tg_b_, p, "where(v == inf, 1.0f, where(v == -inf, 256.0f, where(v == v, 0.0f, 32768.0f)))");
   tg_range(i, BQ) tg_range(j, BK) say("p[i,j] = where(p[i,j] > 0, %s(1), %s(0))", type, type);
   tg_range(e, E/ED) tg_range(i, BQ) tg_range(y, ED)
-    tg(counts[i, e*ED + y] = sum(j : BK, f32(p[i,j]) * f32(cut[e*ED + y, j])));
+    say("counts[i, e*ED + y] = sum(j : BK, f32(p[i,j]) * f32(%s))",
+        turns(p) ? "cut[j, e*ED + y]" : "cut[e*ED + y, j]");
   tg_range(i, BQ) tg_range(d, E) {
     tg(let n = counts[i,d]);
     tg(o[i,d] = o[i,d] + where(n == 0, 0, where(n < 256, inf, where(n < 32768 & (i32(n) & 255) == 0, -inf, nan))));
@@ -163,8 +179,8 @@ static void block(tg_builder *tg_b_, const tg_attention_problem *p, bool cut) {
   const char *type = type_of_weights(p), *v = element(tg_b_, p, 'V', "d", cut);
   if (cut && !p->matrix) v = text("pick(p[i,j] != 0, %s, 0)", v);
   if (cut && p->matrix) {
-    v = "f32(cut[d,j])";
-    tg_kit_declare(tg_b_, "define_local", "cut, %s, [E, BK]", type);
+    v = turns(p) ? "f32(cut[j,d])" : "f32(cut[d,j])";
+    tg_kit_declare(tg_b_, "define_local", turns(p) ? "cut, %s, [BK, E + 8]" : "cut, %s, [E, BK]", type);
     copy_cut(tg_b_, p, "where(abs(v) < inf, v, 0)");
   }
   scores(tg_b_, p, cut);
@@ -259,6 +275,10 @@ TG_KERNEL(attention_device, ) {
   if (r && keys / 2 >= least) tg_kit_declare(tg_b_, "knob", "BK, %u, %u", keys, keys / 2);
   else if (r) tg_kit_declare(tg_b_, "knob", "BK, %u", keys);
   else tg_kit_declare(tg_b_, "knob", "BK, %u, %u, %u", keys, 2 * keys, 4 * keys);
+  /* threads for cut blocks of V: a row's units of 16 bytes, and rows */
+  tg_let(UNIT, TG_UNIT / tg_type_bytes(p->v));
+  tg_let(CUT_UNITS, tg_block_power_of_two_below((uint32_t)(p->value_head / tg_c(UNIT))));
+  tg_let(CUT_ROWS, tg_c(WARPS) * tg_c(LANES) / tg_c(CUT_UNITS));
   tg_attention_declare(tg_b_, p);
   tg_range(batch, B, global) tg_range(head, H, global) tg_range(g, ceildiv(M, BQ), global) {
     tg_define_reg(s, f32, [BQ, BK]);

@@ -130,7 +130,10 @@ static inline void tg_device_block_words(const tg_device_block *c, tg_words *w) 
   else {
     tg_say(w, "split %s.%u %u as %s.o %s.i", c->copy, last - 2, threads, c->copy, c->copy);
     if (threads > 1) tg_say(w, "local %s.i", c->copy);
-    if (lines <= threads * TG_MOST_COPIES) tg_say(w, "upcast %s.o", c->copy);
+    if (lines > threads * TG_MOST_COPIES) {   /* as many loads under way, one lot after the other */
+      tg_say(w, "split %s.o %u as %s.l %s.c", c->copy, TG_MOST_COPIES, c->copy, c->copy);
+      tg_say(w, "upcast %s.c", c->copy);
+    } else tg_say(w, "upcast %s.o", c->copy);
   }
   if (last == 3) tg_say(w, "upcast %s.0", c->copy);
 }

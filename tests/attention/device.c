@@ -215,6 +215,8 @@ static void whole(void *user) {
   tg_code_info info;
   tg_jit_compile(r->path.jit, &r->job, r->job.sink, &info, NULL, &assembly);
   if (!assembly || !strstr(assembly, wanted)) WRONG(r, "no %s in the code", wanted);
+  else if (row->form == TG_MATRIX_PTX && strstr(assembly, "st.shared.b16"))
+    WRONG(r, "V of cut blocks is stored element by element, those of a warp in one bank");
   else if (row->form == TG_MATRIX_PTX && r->ptxas && !r->problem.alibi && !r->problem.score_mod && r->problem.q == TG_F16)
     assemble(r, assembly);
 }
