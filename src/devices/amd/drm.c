@@ -15,7 +15,7 @@ bool tg_amd_drm_open(tg_drm *f) {
   };
   const char *missing = NULL;
   *f = (tg_drm){.library = NULL};
-  f->library = tg_library_open("libdrm_amdgpu.so.1", points, TG_COUNT(points), f, &missing);
+  f->library = tg_library_open("libdrm_amdgpu.so.1", false, points, TG_COUNT(points), f, &missing);
   if (missing) tg_amd_drm_close(f);
   return f->library != NULL;
 }

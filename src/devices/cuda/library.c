@@ -10,7 +10,7 @@ bool tg_cuda_library(cuda_functions *f) {
 #include "devices/cuda/functions.def"
   };
   *f = (cuda_functions){.missing = NULL};
-  f->library = tg_library_open("libcuda.so.1", points, TG_COUNT(points), f, &f->missing);
+  f->library = tg_library_open("libcuda.so.1", true, points, TG_COUNT(points), f, &f->missing);
   if (!f->library) return false;
   if (f->cuInit && f->cuDeviceGetCount && f->cuDeviceGet && f->cuDeviceGetName && f->cuDriverGetVersion &&
       f->cuDeviceGetAttribute && !f->cuInit(0))

@@ -12,7 +12,7 @@ bool tg_opencl_library(opencl_functions *f) {
   };
   const char *missing = NULL;
   *f = (opencl_functions){.library = NULL};
-  f->library = tg_library_open("libOpenCL.so.1", points, TG_COUNT(points), f, &missing);
+  f->library = tg_library_open("libOpenCL.so.1", true, points, TG_COUNT(points), f, &missing);
   if (missing) dlclose(f->library), f->library = NULL;
   return f->library != NULL;
 }
