@@ -154,9 +154,7 @@ static bool has_like(const choosing *w, const tg_gemm_point *p, bool tile) {
  * each other's, then one of each tile, then tiles with other blocks. */
 static void add_candidates(choosing *w, uint32_t threads, bool open) {
   enum { SKETCHES, TILES, ALL, PASSES };
-  const tg_kit_dim *near = w->g->mostly;
-  bool apart = open && !near[0].hi && !near[1].hi && !near[2].hi;   /* launches of sizes that have little in common */
-  uint32_t most = apart ? TG_GEMM_OPEN_POINTS : TG_GEMM_POINTS + 1;
+  uint32_t most = open ? TG_GEMM_OPEN_POINTS : TG_GEMM_POINTS + 1;
   for (uint32_t l = 0; l < w->launches; l++)
     tg_gemm_propose(w->q, &w->g->plan.context->target, open ? w->launch[l].size : NULL, threads, NULL, &w->points[l]);
   for (uint32_t pass = w->launches > 1 ? SKETCHES : ALL; pass < PASSES; pass++)
