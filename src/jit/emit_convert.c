@@ -74,12 +74,18 @@ static LLVMValueRef bf16_to_f32(tg_emitter *e, uint32_t lanes, LLVMValueRef x) {
                           tg_emit_type(e, TG_F32, lanes), "");
 }
 
+/* On NVIDIA's GPUs what was loaded as more than four numbers is no part of one node with the load (docs/llvm.md). */
+static LLVMValueRef f32_to_f64(tg_emitter *e, uint32_t lanes, LLVMValueRef x) {
+  if (TG_LLVM_WIDE_EXTENSION && e->target->arch == TG_ARCH_NVPTX && lanes > 4) x = LLVMBuildFreeze(e->b, x, "");
+  return LLVMBuildFPExt(e->b, x, tg_emit_type(e, TG_F64, lanes), "");
+}
+
 static LLVMValueRef float_to_float(tg_emitter *e, tg_type to, tg_type from, uint32_t lanes, LLVMValueRef x) {
   LLVMTypeRef single = tg_emit_type(e, TG_F32, lanes);
   if (from == TG_BF16) x = bf16_to_f32(e, lanes, x);
   if (from == TG_F16) x = LLVMBuildFPExt(e->b, x, single, "");
   if (from == TG_F16 || from == TG_BF16) from = TG_F32;
-  if (to == TG_F64) return from == TG_F64 ? x : LLVMBuildFPExt(e->b, x, tg_emit_type(e, TG_F64, lanes), "");
+  if (to == TG_F64) return from == TG_F64 ? x : f32_to_f64(e, lanes, x);
   if (to == TG_F32) return from == TG_F32 ? x : LLVMBuildFPTrunc(e->b, x, single, "");
   if (from == TG_F64) x = f64_to_f32_odd(e, lanes, x);
   return to == TG_BF16 ? f32_to_bf16(e, lanes, x) : LLVMBuildFPTrunc(e->b, x, tg_emit_type(e, TG_F16, lanes), "");

@@ -33,6 +33,9 @@ static inline int tg_llvm_knows(const char *cpu) {
 /* Can the C API set the scope of atomics and fences? Before 20 all have system scope, which is stronger. */
 #define TG_LLVM_SCOPES (LLVM_VERSION_MAJOR >= 20)
 
+/* Does it end the process where more than four numbers of f32 that were loaded are made f64 on NVIDIA's GPUs? */
+#define TG_LLVM_WIDE_EXTENSION (LLVM_VERSION_MAJOR < 22)
+
 /* Was it built with the back end for SPIR-V? */
 #ifdef LLVM_HAS_SPIRV_TARGET
 #define TG_LLVM_SPIRV LLVM_HAS_SPIRV_TARGET
