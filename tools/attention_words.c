@@ -45,10 +45,11 @@ static bool read_real(const char *text, float *out) {
   return end != text && !*end;
 }
 
-/* "all", or some of batch, head, query, key with '+' between them. */
+/* "all", or some of batch, head, query, key, packed with '+' between them. */
 static bool read_per(char *text, uint8_t *out) {
   static const struct { const char *name; uint8_t bit; } all[] = {
-      {"batch", TG_PER_BATCH}, {"head", TG_PER_HEAD}, {"query", TG_PER_QUERY}, {"key", TG_PER_KEY}, {"all", 0}};
+      {"batch", TG_PER_BATCH}, {"head", TG_PER_HEAD}, {"query", TG_PER_QUERY}, {"key", TG_PER_KEY},
+      {"packed", TG_PACKED}, {"all", 0}};
   *out = 0;
   for (char *one; (one = strsep(&text, "+"));) {
     size_t i = 0, n = sizeof all / sizeof *all;
@@ -105,6 +106,8 @@ bool tool_attention_word(char *word, tool_attention *to) {
   for (size_t i = 0; i < sizeof types / sizeof *types; i++)
     if ((v = tool_value_of(word, types[i].name))) return (*types[i].type = (uint8_t)tool_type_named(v)) != TG_VOID;
   if (!strcmp(word, "lengths")) return d->flags |= TG_ATTENTION_LENGTHS, true;
+  if (!strcmp(word, "query_starts")) return d->flags |= TG_ATTENTION_QUERY_STARTS, true;
+  if (!strcmp(word, "key_starts")) return d->flags |= TG_ATTENTION_KEY_STARTS, true;
   if (!strcmp(word, "unchecked")) return d->flags |= TG_ATTENTION_OVERLAP_UNCHECKED, true;
   if ((v = tool_value_of(word, "queries"))) return tool_size(v, &d->queries);
   if ((v = tool_value_of(word, "keys"))) return tool_size(v, &d->keys);

@@ -72,7 +72,9 @@ enum {
 enum {                                  /* tg_attention_desc.flags */
   TG_ATTENTION_NO_COMPILE = 1,          /* TG_MISS if a kernel is not in the cache, instead of a pause to compile it */
   TG_ATTENTION_OVERLAP_UNCHECKED = 2,   /* calls do not check whether O or LSE overlaps another operand */
-  TG_ATTENTION_LENGTHS = 4              /* the function of tg_build_attention takes key_lengths; calls of plans may */
+  TG_ATTENTION_LENGTHS = 4,             /* the function of tg_build_attention takes key_lengths; calls of plans may */
+  TG_ATTENTION_QUERY_STARTS = 8,        /* likewise query_starts: packed sequences */
+  TG_ATTENTION_KEY_STARTS = 16          /* likewise key_starts */
 };
 
 typedef struct tg_attention_desc {      /* zero means default; fields are only ever appended */

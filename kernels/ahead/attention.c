@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * A plan of attention as a function: its arguments and their checks, the words of a call, kernels, and rounds that are
- * dealt to threads. What pieces of rounds do stands in attention_text.c. Packed sequences and merges of results have no
- * functions. */
+ * dealt to threads. What pieces of rounds do stands in attention_text.c. */
 #include <stdio.h>
 #include "ahead/attention.h"
 #include "ahead/function.h"
@@ -9,19 +8,25 @@
 #include "kit/words.h"
 
 /* The words of a call, which all its pieces get: C_NAME. Then the tensors: T_NAME is the address of operand NAME,
- * behind it are four steps, in elements, and the bytes of an element. */
+ * behind it are four steps, in elements, the bytes of an element, and 1 for a mask that counts through packed
+ * sequences. */
 #define CALL_WORDS(X)                                                                                                 \
   X(BATCH) X(QUERIES) X(KEYS) X(PAGES) X(TABLE_STEP) X(POSITIONS) X(PHILOX) X(OFFSET) X(SCALE) X(CAP) X(CHANGE)       \
-  X(MEMORY) X(SUMS) X(FLOATS) X(STATES) X(STATE_ROWS) X(STATE_KEYS) X(TABLES) X(LISTS) X(OWN) X(OWN_BYTES)            \
+  X(QUERY_TOKENS) X(KEY_TOKENS) X(MEMORY) X(SUMS) X(FLOATS) X(FIRSTS) X(STATES) X(STATE_ROWS) X(STATE_KEYS) X(TABLES) X(LISTS) X(OWN) X(OWN_BYTES)            \
   X(RUNS_OF) X(MERGES_OF) X(APPENDS) X(FINDS) X(RUNS) X(MERGES) X(TASKS)
-/* Those of a sequence: tg_attention_sequence. MOST: parts that its keys, or fewer, may be divided into. */
+/* Those of a sequence: tg_attention_sequence. MOST: parts that its keys, or fewer, may be divided into. SUMS: where its
+ * floats are. ROOM: its keys with those behind key_lengths. */
 #define SEQUENCE_WORDS(X)                                                                                             \
   X(INDEX) X(QUERIES) X(KEYS) X(SKIPPED) X(HEADS_ARE_ROWS) X(HEADS) X(ROWS) X(BLOCK) X(BLOCKS) X(LACKING) X(MOST)     \
-  X(PARTS) X(PART) X(FLOATS)
+  X(PARTS) X(PART) X(FLOATS) X(SUMS) X(ROOM) X(FIRST_QUERY) X(FIRST_KEY)
+/* Those of a sequence in the table of packed ones: what those before it have. */
+#define FIRST_WORDS(X) X(RUNS) X(MERGES) X(FLOATS)
 enum {
   LENGTHS = ATTENTION_OPERANDS,   /* beside the operands */
+  QUERY_STARTS,
+  KEY_STARTS,
   TENSORS,
-  OF_TENSOR = 6,
+  OF_TENSOR = 7,
   MOST_PARAMS = 96,
   MOST_CONSTANTS = 400
 };
@@ -38,9 +43,15 @@ enum {
 #undef WORD
   S_WORDS
 };
+enum {
+#define WORD(name) F_##name,
+  FIRST_WORDS(WORD)
+#undef WORD
+  F_WORDS
+};
 
-/* A size of a tensor: a parameter of the function, in parts of `n` rounded up; or (param NULL) n. n 0: the tensor has
- * no such dimension. */
+/* A size of a tensor: a parameter of the function, in parts of `n` rounded up, or (of a list) a text of one; or (param
+ * NULL) n. n 0: the tensor has no such dimension. */
 typedef struct { const char *param; int64_t n; } extent;
 /* step: names behind the stem, NULL: it lies dense; then steps that are all 0 are dense, too. */
 typedef struct {
@@ -68,13 +79,16 @@ static const tg_ir closure = {"%c"};
 static tg_ir n_of(int64_t n) { return tg_ir_number(n); }
 static tg_ir word(tg_wrapper *w, uint32_t i) { return tg_ir_load(w, "i64", closure, i); }
 static void put_word(tg_wrapper *w, uint32_t i, tg_ir v) { tg_ir_store(w, "i64", v, closure, i); }
-static bool has_lengths(const attention *p) { return p->d->flags & TG_ATTENTION_LENGTHS; }
+static bool has(const attention *p, uint32_t flag) { return p->d->flags & flag; }
+static bool has_lengths(const attention *p) { return has(p, TG_ATTENTION_LENGTHS); }
+static bool has_starts(const attention *p) { return has(p, TG_ATTENTION_QUERY_STARTS | TG_ATTENTION_KEY_STARTS); }
 
 /* ---- arguments ---- */
 
 static const char *const of_tokens[] = {"batch", "head", "token"}, *const of_pages[] = {"page", "head", "token"},
-                  *const of_scores[] = {"batch", "head", "query", "key"};
-static const extent batch = {"batch", 1}, queries = {"queries", 1}, keys = {"keys", 1};
+                  *const of_packed[] = {"batch", "head", "token"}, *const of_scores[] = {"batch", "head", "query", "key"};
+static const extent none = {NULL, 0}, batch = {"batch", 1}, queries = {"queries", 1}, keys = {"keys", 1},
+                    query_tokens = {"query_tokens", 1}, key_tokens = {"key_tokens", 1}, starts = {"batch + 1", 1};
 
 static void add(attention *p, tensor t) {
   while (t.rank < TG_KIT_DIMS && (t.extent[t.rank].n || t.step)) t.rank++;
@@ -86,11 +100,13 @@ static void add_tokens(attention *p, uint32_t of, const char *name, const char *
                        int64_t wide) {
   const tg_attention *a = p->a[0];
   uint8_t side = tg_attention_tensors[of].side;
-  bool of_keys = side == OF_KEYS, paged = a->problem.page && of_keys;
-  extent tokens = paged ? (extent){NULL, a->problem.page} : of_keys ? keys : queries,
-         heads = {NULL, side == OF_QUERIES ? a->heads : a->kv_heads}, first = paged ? (extent){"pages", 1} : batch;
-  add(p, (tensor){of, name, role, stem, type, paged ? of_pages : of_tokens, 3, 0, {first, heads, tokens, {NULL,
-      wide}}});
+  bool of_keys = side == OF_KEYS, paged = a->problem.page && of_keys,
+       packed = has(p, of_keys ? TG_ATTENTION_KEY_STARTS : TG_ATTENTION_QUERY_STARTS);
+  extent tokens = packed ? of_keys ? key_tokens : query_tokens : of_keys ? keys : queries,
+         heads = {NULL, side == OF_QUERIES ? a->heads : a->kv_heads}, first = packed ? none : batch;
+  if (paged) tokens = (extent){NULL, a->problem.page}, first = (extent){"pages", 1};
+  add(p, (tensor){of, name, role, stem, type, paged ? of_pages : packed ? of_packed : of_tokens, 3, 0, {first, heads,
+      tokens, {NULL, wide}}});
 }
 
 static void add_vector(attention *p, uint32_t of, const char *name, tg_type type, extent rows, int64_t wide) {
@@ -101,7 +117,9 @@ static void add_vector(attention *p, uint32_t of, const char *name, tg_type type
 static void add_mask(attention *p, uint32_t of, const char *name, tg_type type, uint8_t per, extent rows,
                      extent columns) {
   const tg_attention *a = p->a[0];
-  const extent all[] = {batch, {NULL, a->heads}, rows, columns}, none = {NULL, 0};
+  if (per & TG_PACKED && has(p, TG_ATTENTION_QUERY_STARTS)) rows = query_tokens;
+  if (per & TG_PACKED && has(p, TG_ATTENTION_KEY_STARTS)) columns = key_tokens;
+  const extent all[] = {batch, {NULL, a->heads}, rows, columns};
   const uint8_t bit[] = {TG_PER_BATCH, TG_PER_HEAD, TG_PER_QUERY, TG_PER_KEY};
   tensor t = {of, name, "in", name, type, of_scores, TG_KIT_DIMS, 0, {none, none, none, none}};
   for (uint32_t i = 0; i < TG_KIT_DIMS; i++)
@@ -125,8 +143,9 @@ static void list_tensors(attention *p) {
   add_tokens(p, ATTENTION_V, "V", kept, "v", q->v, q->value_head / packed);
   add_tokens(p, ATTENTION_O, "O", backward ? "in" : "out", "o", q->o, q->value_head);
   if (q->lse || backward) {
-    tensor t = {ATTENTION_LSE, "LSE", backward ? "in" : "out", NULL, TG_F32, NULL, 0, 0, {batch, {NULL,
-        p->a[0]->heads}, queries}};
+    const extent heads = {NULL, p->a[0]->heads};
+    tensor t = {ATTENTION_LSE, "LSE", backward ? "in" : "out", NULL, TG_F32, NULL, 0, 0, {batch, heads, queries}};
+    if (has(p, TG_ATTENTION_QUERY_STARTS)) t.extent[0] = heads, t.extent[1] = query_tokens, t.extent[2] = none;
     add(p, t);
   }
   if (backward) {
@@ -160,10 +179,17 @@ static void list_tensors(attention *p) {
     add(p, t);
   }
   if (has_lengths(p)) add_vector(p, LENGTHS, "key_lengths", TG_I32, batch, 0);
+  if (has(p, TG_ATTENTION_QUERY_STARTS)) add_vector(p, QUERY_STARTS, "query_starts", TG_I32, starts, 0);
+  if (has(p, TG_ATTENTION_KEY_STARTS)) add_vector(p, KEY_STARTS, "key_starts", TG_I32, starts, 0);
 }
 
 static const char *step_name(const attention *p, const tensor *t, uint32_t i) {
   return tg_format(p->f.w->env, "%s_%s", t->stem, t->step[i]);
+}
+
+/* Tokens of a sequence: of packed ones, the most that one has, which may be none. */
+static void add_size(attention *p, const char *name, tg_kit_dim size, bool packed) {
+  add_param(p, name, packed && size.lo < size.hi ? 0 : size.lo, size.hi);
 }
 
 static void list_params(attention *p) {
@@ -171,7 +197,10 @@ static void list_params(attention *p) {
   const tg_attention_problem *q = &a->problem;
   const int64_t far = (int64_t)1 << 40, most = (int64_t)1 << 31, word32 = UINT32_MAX;
   add_param(p, "batch", 0, 1 << 20);
-  add_param(p, "queries", a->queries.lo, a->queries.hi), add_param(p, "keys", a->keys.lo, a->keys.hi);
+  add_size(p, "queries", a->queries, has(p, TG_ATTENTION_QUERY_STARTS));
+  add_size(p, "keys", a->keys, has(p, TG_ATTENTION_KEY_STARTS));
+  if (has(p, TG_ATTENTION_QUERY_STARTS)) add_param(p, "query_tokens", 0, most - 1);
+  if (has(p, TG_ATTENTION_KEY_STARTS)) add_param(p, "key_tokens", 0, most - 1);
   if (q->page) add_param(p, "pages", 0, most), add_param(p, "table_pages", 0, most);
   if (q->rotary) add_param(p, "positions", 0, most);
   if (q->dropout)
@@ -232,7 +261,7 @@ static tg_ir extent_of(const attention *p, const extent *e) {
   return e->n == 1 ? n : tg_ir_divided(p->f.w, tg_ir_add(p->f.w, n, n_of(e->n - 1)), n_of(e->n));
 }
 
-/* Gives the steps of a tensor, %aN, their values %pN: if all are 0 they are dense. */
+/* Gives the steps of a tensor, %aN, their values %pN: if all are 0 they are dense, [tokens][heads][head] if packed. */
 static void complete_steps(attention *p, const tensor *t, uint32_t first) {
   tg_wrapper *w = p->f.w;
   tg_ir any = n_of(0), dense = n_of(1), step[TG_KIT_DIMS];
@@ -240,7 +269,10 @@ static void complete_steps(attention *p, const tensor *t, uint32_t first) {
   for (uint32_t i = 0; i < t->steps; i++)
     if (t->extent[i].n) any = tg_ir_put(w, "or i64 %s, %%a%u", any.text, at++);
   tg_ir is = tg_ir_is(w, "eq", any, n_of(0));
-  for (uint32_t i = t->rank; i-- > 0; dense = tg_ir_mul(w, dense, extent_of(p, &t->extent[i]))) step[i] = dense;
+  for (uint32_t i = t->rank; i-- > 0;) {
+    uint32_t k = t->step == of_packed && (i == 1 || i == 2) ? 3 - i : i;
+    step[k] = dense, dense = tg_ir_mul(w, dense, extent_of(p, &t->extent[k]));
+  }
   at = first;
   for (uint32_t i = 0; i < t->steps; i++) {
     if (!t->extent[i].n) continue;
@@ -265,6 +297,12 @@ static void complete(attention *p) {
 
 /* ---- the words of a call ---- */
 
+/* Does a mask count through all sequences that are packed? */
+static bool counts_through(const attention *p, uint32_t of) {
+  bool mask = of == ATTENTION_MASK || (of >= ATTENTION_ARG0 && of <= ATTENTION_ARG7);
+  return mask && tg_attention_mask(&p->a[0]->problem, of).per & TG_PACKED;
+}
+
 static void put_tensor(attention *p, uint32_t buffer) {
   tg_wrapper *w = p->f.w;
   const tensor *t = &p->tensor[buffer];
@@ -272,6 +310,7 @@ static void put_tensor(attention *p, uint32_t buffer) {
   bool written = t->of == ATTENTION_O || (t->of >= ATTENTION_DO && t->of <= ATTENTION_DV);
   put_word(w, at, tg_ir_put(w, "ptrtoint ptr %%b%u to i64", buffer));
   put_word(w, at + 5, n_of(tg_type_bytes(t->type)));
+  put_word(w, at + 6, n_of(counts_through(p, t->of)));
   for (uint32_t i = 0; t->step && i < t->rank; i++) {
     if (!t->extent[i].n) continue;
     tg_ir step = i < t->steps ? param(p, step_name(p, t, i)) : n_of(1);
@@ -283,7 +322,8 @@ static void fill_call(attention *p) {
   tg_wrapper *w = p->f.w;
   const struct { uint32_t at; const char *name; } params[] = {
       {C_BATCH, "batch"}, {C_QUERIES, "queries"}, {C_KEYS, "keys"}, {C_PAGES, "pages"}, {C_TABLE_STEP, "table_pages"},
-      {C_POSITIONS, "positions"}, {C_OFFSET, "offset"}};
+      {C_POSITIONS, "positions"}, {C_OFFSET, "offset"}, {C_QUERY_TOKENS, "query_tokens"},
+      {C_KEY_TOKENS, "key_tokens"}};
   for (uint32_t i = 0; i < C_WORDS; i++) put_word(w, i, n_of(0));
   for (uint32_t i = 0; i < TG_COUNT(params); i++) put_word(w, params[i].at, param(p, params[i].name));
   tg_ir high = tg_ir_put(w, "shl i64 %s, 32", param(p, "seed_high").text);
@@ -305,6 +345,9 @@ static uint32_t constants_of(const attention *p, uint32_t t, tg_procedure_consta
 #define WORD(name) {"S_" #name, S_##name},
       SEQUENCE_WORDS(WORD) WORD(WORDS)
 #undef WORD
+#define WORD(name) {"F_" #name, F_##name},
+      FIRST_WORDS(WORD) WORD(WORDS)
+#undef WORD
 #define OPERAND(name, text) {"O_" #name, ATTENTION_##name},
 #include "attention/names.def"
 #define VALUE(name, text, has, least, most) {"V_" #name, ATTENTION_##name},
@@ -312,7 +355,10 @@ static uint32_t constants_of(const attention *p, uint32_t t, tg_procedure_consta
       {"O_WORDS", ATTENTION_OPERANDS}, {"V_WORDS", ATTENTION_VALUES},
 #define OPERAND(name, text) {"T_" #name, C_TENSORS + ATTENTION_##name * OF_TENSOR},
 #include "attention/names.def"
-      {"T_LENGTHS", C_TENSORS + LENGTHS * OF_TENSOR},
+      {"T_LENGTHS", C_TENSORS + LENGTHS * OF_TENSOR}, {"T_QUERY_STARTS", C_TENSORS + QUERY_STARTS * OF_TENSOR},
+      {"T_KEY_STARTS", C_TENSORS + KEY_STARTS * OF_TENSOR}, {"OF_TENSOR", OF_TENSOR},
+      {"QUERY_STARTS", has(p, TG_ATTENTION_QUERY_STARTS)}, {"KEY_STARTS", has(p, TG_ATTENTION_KEY_STARTS)},
+      {"STARTS", has_starts(p)}, {"LEAST_QUERIES", a->queries.lo}, {"LEAST_KEYS", a->keys.lo},
       {"PIECES", ATTENTION_PIECES}, {"SPLIT", ATTENTION_SPLIT}, {"LEAST", ATTENTION_LEAST}, {"FEW", ATTENTION_FEW},
       {"MOST_PARTS", ATTENTION_MOST_PARTS}, {"BLOCK", ATTENTION_BLOCK}, {"UNSEEN", ATTENTION_UNSEEN},
       {"IN_PART", ATTENTION_SEEN_IN_PART}, {"AS_A_WHOLE", ATTENTION_SEEN_AS_A_WHOLE},
@@ -381,7 +427,7 @@ static void put_procedures(attention *p, uint32_t t) {
   uint32_t n = constants_of(p, t, constants);
   const char *suffix = tg_format(w->env, ".s%u.%u", p->number, t);
   const char *const texts[] = {tg_attention_division, tg_attention_gathering, p->a[0]->problem.page || has_lengths(p) ||
-      a->append || a->problem.rotary ? tg_attention_checks : "",
+      has_starts(p) || a->append || a->problem.rotary ? tg_attention_checks : "",
                                backward ? tg_attention_gradients : tg_attention_forward};
   for (uint32_t i = 0; i < TG_COUNT(texts); i++) tg_procedures(w, texts[i], constants, n, suffix);
   tg_str_printf(&w->out, "define internal i64 @side%s() {\n  %%n = call i64 @%s.side()\n  ret i64 %%n\n}\n", suffix,
@@ -418,7 +464,11 @@ static tg_ir of_call(attention *p, const char *name, uint32_t t, const char *mor
 static void check_lists(attention *p, uint32_t t) {
   const tg_attention *a = p->a[t];
   const struct { bool is; const char *name, *message; } checks[] = {
-      {has_lengths(p), "lengths_fit", "a number of key_lengths is not within 0..keys"},
+      {has(p, TG_ATTENTION_QUERY_STARTS), "query_starts_fit",
+       "query_starts: a sequence has more than `queries` tokens, too few, or lies beyond query_tokens"},
+      {has(p, TG_ATTENTION_KEY_STARTS), "key_starts_fit",
+       "key_starts: a sequence has more than `keys` tokens, too few, or lies beyond key_tokens"},
+      {has_lengths(p), "lengths_fit", "a number of key_lengths is not within 0..the keys of its sequence"},
       {a->problem.page, "tables_fit", "page_table has too few entries, or one that is no page"},
       {a->append || (a->problem.rotary && a->causal != TG_CAUSAL_TOP_LEFT), "queries_fit",
        "a sequence has fewer keys than queries, which stand at their end"},
@@ -452,21 +502,30 @@ static void put_header(attention *p, tg_str *o) {
   if (q->page)
     tg_str_puts(o, " *   page_table: the pages of each sequence, in the order of its keys; each within 0..pages - 1\n");
   if (has_lengths(p)) tg_str_puts(o, " *   key_lengths: sequence b has only its first key_lengths[b] keys\n");
+  if (has(p, TG_ATTENTION_QUERY_STARTS))
+    tg_str_puts(o, " *   query_starts: sequence b has the tokens query_starts[b]..query_starts[b + 1] - 1 of Q and O, "
+                   "at most `queries`;\n *     query_tokens: all that there are\n");
+  if (has(p, TG_ATTENTION_KEY_STARTS))
+    tg_str_puts(o, " *   key_starts: likewise of K and V, at most `keys`; key_tokens: all that there are\n");
   if (p->a[0]->append)
     tg_str_puts(o, " *   K_new, V_new: written to the last keys of each sequence first; keys count them already\n");
-  tg_function_header_end(w, o, "int64_t batch, int64_t queries, int64_t keys, ");
+  tg_function_header_end(w, o, has(p, TG_ATTENTION_QUERY_STARTS)
+                                   ? "int64_t batch, int64_t queries, int64_t keys, int64_t query_tokens, "
+                                   : "int64_t batch, int64_t queries, int64_t keys, ");
 }
 
 /* NAME_workspace of a call; 0 where no target runs. */
 static void put_workspace(attention *p) {
   tg_wrapper *w = p->f.w;
+  const bool packed = has(p, TG_ATTENTION_QUERY_STARTS);
   tg_str_printf(&w->out,
-                "define i64 @%s_workspace(i64 %%batch, i64 %%queries, i64 %%keys, i32 %%threads) {\n"
+                "define i64 @%s_workspace(i64 %%batch, i64 %%queries, i64 %%keys, %si32 %%threads) {\n"
                 "  %%c = alloca [%d x i64]\n  %%few = icmp slt i32 %%threads, 1\n"
                 "  %%some = select i1 %%few, i32 1, i32 %%threads\n  %%t = zext i32 %%some to i64\n",
-                w->name, C_WORDS);
+                w->name, packed ? "i64 %query_tokens, " : "", C_WORDS);
   put_word(w, C_BATCH, (tg_ir){"%batch"}), put_word(w, C_QUERIES, (tg_ir){"%queries"});
   put_word(w, C_KEYS, (tg_ir){"%keys"});
+  if (packed) put_word(w, C_QUERY_TOKENS, (tg_ir){"%query_tokens"});
   tg_str_puts(&w->out, "  %pick = call i32 @tg.pick()\n  switch i32 %pick, label %none [");
   for (uint32_t t = 0; t < w->targets_n; t++) tg_str_printf(&w->out, " i32 %u, label %%target%u", t + 1, t);
   tg_str_puts(&w->out, " ]\nnone:\n  ret i64 0\n");
@@ -497,14 +556,18 @@ void tg_attention_function(tg_wrapper *w, const tg_attention *const *a, const tg
   attention p = {.f = {.w = w}, .a = a, .d = d, .number = number};
   if (!a[0]->keys.hi || !a[0]->queries.hi)
     tg_fail(w->env, TG_ELIMIT, "%s: keys or queries of 0 alone: functions of attention have some", name);
+  if (a[0]->problem.page && has(&p, TG_ATTENTION_KEY_STARTS))
+    tg_fail(w->env, TG_EINVAL, "%s: TG_ATTENTION_KEY_STARTS: the plan has pages, whose keys page_table and key_lengths "
+            "name", name);
   w->name = name, w->messages = (tg_messages){0}, w->signature = signature_of(&p, name);
   tg_function_open(w);
   tg_str_printf(&w->out, "  %%c = alloca [%d x i64]\n", C_WORDS);
   complete(&p);
   tg_wrapper_check_params(w);
   tg_wrapper_check_buffers(w, !(a[0]->flags & TG_ATTENTION_OVERLAP_UNCHECKED));
-  /* without queries the gradients of keys are 0, which is written */
-  tg_function_unless_empty(w, param(&p, "batch"), a[0]->problem.backward ? n_of(1) : param(&p, "queries"));
+  /* without queries the gradients of keys are 0, which is written; of packed sequences all starts are looked at */
+  const bool always = a[0]->problem.backward || has(&p, TG_ATTENTION_QUERY_STARTS);
+  tg_function_unless_empty(w, param(&p, "batch"), always ? n_of(1) : param(&p, "queries"));
   fill_call(&p);
   tg_function_switch(&p.f);
   for (uint32_t t = 0; t < w->targets_n; t++) put_target(&p, t);

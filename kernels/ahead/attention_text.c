@@ -2,7 +2,8 @@
  * Calls of attention as procedures (ahead/procedure.h): the division of attention/divide.c, and the pieces of
  * attention/run.c and attention/backward_run.c, with the same bits. c: the call's words (ahead/attention.c); s: those
  * of one of its sequences; o, v: operands and values of a kernel. A piece gets the number x of its round, the
- * workspace of its thread, and the thread's number j. */
+ * workspace of its thread, and the thread's number j. Pieces of packed sequences are counted before a call, in a table
+ * with a row for each sequence: runs, merges and sums of those before it; of others each has as many as the longest. */
 #include "ahead/attention.h"
 #include "ahead/procedure.h"
 
@@ -17,7 +18,7 @@ const char tg_attention_division[] = TG_PROCEDURE(
     one = queries == 1 && CAUSAL != TOP_LEFT && !(WINDOW && !CAUSAL) && !BACKWARD;
     skipped = one && WINDOW && !DROPOUT ? max(0, keys - WINDOW) : 0;
     keys = keys - skipped;
-    by_head = one && HEADS_ARE_ROWS;
+    by_head = one && HEADS_ARE_ROWS && !(QUERY_STARTS && LSE);
     heads = by_head || BACKWARD ? KV_HEADS : HEADS;
     rows = by_head ? HEADS / KV_HEADS : queries;
     block = LISTS && keys < BLOCK ? min(MOST_ROWS, FEW) : MOST_ROWS;
@@ -35,17 +36,46 @@ const char tg_attention_division[] = TG_PROCEDURE(
       }
   }
 
+  queries_of(c, i) {
+    return QUERY_STARTS ? i32(c[T_QUERY_STARTS], i + 1) - i32(c[T_QUERY_STARTS], i) : c[C_QUERIES];
+  }
+
+  room_of(c, i) { return KEY_STARTS ? i32(c[T_KEY_STARTS], i + 1) - i32(c[T_KEY_STARTS], i) : c[C_KEYS]; }
+
+  keys_of(c, i) { return LENGTHS ? i32(c[T_LENGTHS], i) : room_of(c, i); }
+
   sequence(c, s, i) {
-    keys = c[C_KEYS];
-    if (LENGTHS) keys = i32(c[T_LENGTHS], i);
-    divide(s, c[C_QUERIES], keys);
-    s[S_INDEX] = i;
+    divide(s, queries_of(c, i), keys_of(c, i));
+    s[S_INDEX] = i; s[S_ROOM] = room_of(c, i);
+    s[S_FIRST_QUERY] = QUERY_STARTS ? i32(c[T_QUERY_STARTS], i) : 0;
+    s[S_FIRST_KEY] = KEY_STARTS ? i32(c[T_KEY_STARTS], i) : 0;
+    first = c[C_FIRSTS] + 8 * F_WORDS * i;
+    s[S_SUMS] = c[C_SUMS] + 4 * (STARTS ? first[F_FLOATS] : i * c[C_FLOATS]);
+  }
+
+  piece(c, s, x, of, each) {
+    if (!STARTS) { sequence(c, s, x / each); return x % each; }
+    low = 0; behind = c[C_BATCH]; first = c[C_FIRSTS];
+    for (; behind - low > 1;) {
+      middle = (low + behind) / 2;
+      if (first[F_WORDS * middle + of] <= x) low = middle; else behind = middle;
+    }
+    sequence(c, s, low);
+    return x - first[F_WORDS * low + of];
+  }
+
+  most_floats(c) {
+    tokens = QUERY_STARTS ? c[C_QUERY_TOKENS] : c[C_BATCH] * c[C_QUERIES];
+    rows = BACKWARD ? tokens : MERGES ? min(tokens, c[C_BATCH] * min(c[C_QUERIES], FEW)) : 0;
+    most = most_parts(BACKWARD ? KV_HEADS : HEADS, c[C_KEYS]);
+    if (HEADS_ARE_ROWS) most = max(most, most_parts(KV_HEADS, c[C_KEYS]));
+    return most > 1 ? most * rows * (BACKWARD ? KV_HEADS : HEADS) * FLOATS_OF_ROW : 0;
   }
 
   needs(c, threads) {
     s = room(S_WORDS);
     divide(s, c[C_QUERIES], c[C_KEYS]);
-    heads = s[S_HEADS]; batch = c[C_BATCH];
+    heads = s[S_HEADS]; batch = c[C_BATCH]; rows = s[S_ROWS];
     blocks = LENGTHS && LISTS ? up(s[S_ROWS], min(MOST_ROWS, FEW)) : s[S_BLOCKS];
     parts = LENGTHS ? s[S_MOST] : s[S_PARTS];
     c[C_RUNS_OF] = heads * parts * (BACKWARD ? 1 : blocks);
@@ -55,12 +85,17 @@ const char tg_attention_division[] = TG_PROCEDURE(
     c[C_RUNS] = batch * c[C_RUNS_OF]; c[C_MERGES] = batch * c[C_MERGES_OF];
     bytes = up(threads * side(), 64) * 64;
     c[C_SUMS] = bytes;
-    bytes += 4 * batch * c[C_FLOATS];
+    bytes += 4 * (STARTS ? most_floats(c) : batch * c[C_FLOATS]);
+    if (STARTS) {
+      c[C_FIRSTS] = up(bytes, 8) * 8;
+      bytes = c[C_FIRSTS] + 8 * F_WORDS * batch;
+      if (HEADS_ARE_ROWS) rows = max(rows, HEADS / KV_HEADS);
+    }
     c[C_TABLES] = 0; c[C_FINDS] = 0;
     if (LISTS)
-      if (s[S_ROWS] > FEW && c[C_KEYS]) {
-        c[C_TABLES] = (LENGTHS || BY_BATCH ? batch : 1) * (BY_HEAD ? HEADS : 1);
-        c[C_STATE_ROWS] = up(s[S_ROWS], MOST_ROWS); c[C_STATE_KEYS] = up(c[C_KEYS], BLOCK);
+      if (rows > FEW && c[C_KEYS]) {
+        c[C_TABLES] = (LENGTHS || STARTS || BY_BATCH ? batch : 1) * (BY_HEAD ? HEADS : 1);
+        c[C_STATE_ROWS] = up(rows, MOST_ROWS); c[C_STATE_KEYS] = up(c[C_KEYS], BLOCK);
         c[C_FINDS] = c[C_TABLES] * c[C_STATE_ROWS];
         c[C_STATES] = bytes;
         c[C_LISTS] = up(bytes + c[C_FINDS] * c[C_STATE_KEYS], 64) * 64;
@@ -76,6 +111,18 @@ const char tg_attention_division[] = TG_PROCEDURE(
 
   place(c, memory) {
     c[C_MEMORY] = memory; c[C_SUMS] += memory; c[C_STATES] += memory; c[C_LISTS] += memory; c[C_OWN] += memory;
+    if (STARTS) {
+      s = room(S_WORDS); c[C_FIRSTS] += memory; runs = 0; merges = 0; floats = 0;
+      for (i = 0; i < c[C_BATCH]; i += 1) {
+        first = c[C_FIRSTS] + 8 * F_WORDS * i;
+        first[F_RUNS] = runs; first[F_MERGES] = merges; first[F_FLOATS] = floats;
+        sequence(c, s, i);
+        runs += s[S_HEADS] * s[S_PARTS] * (BACKWARD ? 1 : s[S_BLOCKS]);
+        if (s[S_PARTS] > 1 && s[S_ROWS]) merges += BACKWARD ? HEADS * s[S_BLOCKS] : s[S_HEADS];
+        floats += s[S_HEADS] * s[S_FLOATS];
+      }
+      c[C_RUNS] = runs; c[C_MERGES] = merges;
+    }
   }
 
   element(c, t, i, j, k, l) {
@@ -89,18 +136,35 @@ const char tg_attention_division[] = TG_PROCEDURE(
 
 /* Whether lists of a call, and numbers that depend on them, are right. */
 const char tg_attention_checks[] = TG_PROCEDURE(
+  starts_fit(c, starts, tokens, least, most) {
+    for (i = 0; i < c[C_BATCH]; i += 1) {
+      n = i32(starts, i + 1) - i32(starts, i);
+      if (i32(starts, i) < 0 || n < 0 || n > most || (n && n < least)) return 0;
+    }
+    return i32(starts, c[C_BATCH]) <= tokens;
+  }
+
+  query_starts_fit(c) {
+    if (QUERY_STARTS) return starts_fit(c, c[T_QUERY_STARTS], c[C_QUERY_TOKENS], LEAST_QUERIES, c[C_QUERIES]);
+    return 1;
+  }
+
+  key_starts_fit(c) {
+    if (KEY_STARTS) return starts_fit(c, c[T_KEY_STARTS], c[C_KEY_TOKENS], LEAST_KEYS, c[C_KEYS]);
+    return 1;
+  }
+
   lengths_fit(c) {
     for (i = 0; i < c[C_BATCH]; i += 1)
-      if (i32(c[T_LENGTHS], i) < 0 || i32(c[T_LENGTHS], i) > c[C_KEYS]) return 0;
+      if (i32(c[T_LENGTHS], i) < 0 || i32(c[T_LENGTHS], i) > room_of(c, i)) return 0;
     return 1;
   }
 
   tables_fit(c) {
     if (c[C_TABLE_STEP] < up(c[C_KEYS], PAGE)) return 0;
     for (i = 0; i < c[C_BATCH]; i += 1) {
-      keys = c[C_KEYS];
-      if (LENGTHS) keys = i32(c[T_LENGTHS], i);
-      for (k = 0; k < up(keys, PAGE); k += 1) {
+      pages = up(keys_of(c, i), PAGE);
+      for (k = 0; k < pages; k += 1) {
         page = i32(c[T_TABLE], i * c[C_TABLE_STEP] + k);
         if (page < 0 || page >= c[C_PAGES]) return 0;
       }
@@ -109,11 +173,8 @@ const char tg_attention_checks[] = TG_PROCEDURE(
   }
 
   queries_fit(c) {
-    for (i = 0; i < c[C_BATCH]; i += 1) {
-      keys = c[C_KEYS];
-      if (LENGTHS) keys = i32(c[T_LENGTHS], i);
-      if (c[C_QUERIES] > keys) return 0;
-    }
+    for (i = 0; i < c[C_BATCH]; i += 1)
+      if (queries_of(c, i) > keys_of(c, i)) return 0;
     return 1;
   }
 
@@ -127,12 +188,13 @@ const char tg_attention_gathering[] = TG_PROCEDURE(
     q_head = by_head ? head * group + from : head;
     query = by_head ? 0 : from;
     key = s[S_SKIPPED] + part * s[S_PART];
+    first_query = s[S_FIRST_QUERY]; first_key = s[S_FIRST_KEY];
     v[V_ROWS] = min(s[S_ROWS], (block + 1) * s[S_BLOCK] - s[S_LACKING]) - from;
     v[V_KEYS] = max(0, min(s[S_KEYS] - part * s[S_PART], s[S_PART]));
-    o[O_Q] = element(c, T_Q, i, q_head, query, 0); v[V_LDQ] = by_head ? c[T_Q + 2] : c[T_Q + 3];
-    o[O_O] = element(c, T_O, i, q_head, query, 0); v[V_LDO] = by_head ? max(1, c[T_O + 2]) : c[T_O + 3];
-    o[O_K] = PAGE ? element(c, T_K, 0, kv_head, 0, 0) : element(c, T_K, i, kv_head, key, 0);
-    o[O_V] = PAGE ? element(c, T_V, 0, kv_head, 0, 0) : element(c, T_V, i, kv_head, key, 0);
+    o[O_Q] = element(c, T_Q, i, q_head, first_query + query, 0); v[V_LDQ] = by_head ? c[T_Q + 2] : c[T_Q + 3];
+    o[O_O] = element(c, T_O, i, q_head, first_query + query, 0); v[V_LDO] = by_head ? max(1, c[T_O + 2]) : c[T_O + 3];
+    o[O_K] = PAGE ? element(c, T_K, 0, kv_head, 0, 0) : element(c, T_K, i, kv_head, first_key + key, 0);
+    o[O_V] = PAGE ? element(c, T_V, 0, kv_head, 0, 0) : element(c, T_V, i, kv_head, first_key + key, 0);
     v[V_LDK] = c[T_K + 3]; v[V_LDV] = c[T_V + 3];
     stands = CAUSAL == BOTTOM_RIGHT ? s[S_SKIPPED] + s[S_KEYS] - s[S_QUERIES] : 0;
     v[V_AT] = by_head ? s[S_KEYS] : stands + query - key;
@@ -148,8 +210,9 @@ const char tg_attention_gathering[] = TG_PROCEDURE(
       v[V_K_PAGE] = c[T_K + 1]; v[V_V_PAGE] = c[T_V + 1];
     }
     if (KV_BITS) {
-      o[O_K_SCALE] = PAGE ? element(c, T_K_SCALE, 0, kv_head, 0, 0) : element(c, T_K_SCALE, i, kv_head, key, 0);
-      o[O_V_SCALE] = PAGE ? element(c, T_V_SCALE, 0, kv_head, 0, 0) : element(c, T_V_SCALE, i, kv_head, key, 0);
+      scaled = PAGE ? 0 : first_key + key; page = PAGE ? 0 : i;
+      o[O_K_SCALE] = element(c, T_K_SCALE, page, kv_head, scaled, 0);
+      o[O_V_SCALE] = element(c, T_V_SCALE, page, kv_head, scaled, 0);
       v[V_LDKS] = c[T_K_SCALE + 3]; v[V_LDVS] = c[T_V_SCALE + 3];
       v[V_KS_PAGE] = c[T_K_SCALE + 1]; v[V_VS_PAGE] = c[T_V_SCALE + 1];
     }
@@ -165,14 +228,15 @@ const char tg_attention_gathering[] = TG_PROCEDURE(
     }
     o[O_PHILOX] = c + 8 * C_PHILOX; v[V_STREAM] = i * HEADS + q_head;
     for (a = MASK ? 0 : 1; a <= ARGUMENTS; a += 1) {
-      t = T_MASK + 6 * a;
-      o[O_MASK + a] = element(c, t, i, q_head, query, key);
+      t = T_MASK + OF_TENSOR * a; through = c[t + 6];
+      o[O_MASK + a] = element(c, t, i, q_head, query + through * first_query, key + through * first_key);
       v[V_STEPS + 2 * a] = c[t + 3]; v[V_STEPS + 2 * a + 1] = c[t + 4];
     }
   }
 
   lse_at(c, s, head, query) {
     q_head = s[S_HEADS_ARE_ROWS] ? head * (HEADS / KV_HEADS) : head;
+    if (QUERY_STARTS) return c[T_LSE] + 4 * (q_head * c[C_QUERY_TOKENS] + s[S_FIRST_QUERY] + query);
     return c[T_LSE] + 4 * ((s[S_INDEX] * HEADS + q_head) * c[C_QUERIES] + query);
   });
 
@@ -181,15 +245,15 @@ const char tg_attention_forward[] = TG_PROCEDURE(
     s = room(S_WORDS); head = x % KV_HEADS;
     sequence(c, s, x / KV_HEADS);
     for (i = 0; i < s[S_QUERIES]; i += 1) {
-      key = s[S_SKIPPED] + s[S_KEYS] - s[S_QUERIES] + i;
-      copy(key_at(c, T_K, s[S_INDEX], head, key), element(c, T_NEW, s[S_INDEX], head, i, 0), K_BYTES);
-      copy(key_at(c, T_V, s[S_INDEX], head, key), element(c, T_V_NEW, s[S_INDEX], head, i, 0), V_BYTES);
+      key = s[S_FIRST_KEY] + s[S_SKIPPED] + s[S_KEYS] - s[S_QUERIES] + i; query = s[S_FIRST_QUERY] + i;
+      copy(key_at(c, T_K, s[S_INDEX], head, key), element(c, T_NEW, s[S_INDEX], head, query, 0), K_BYTES);
+      copy(key_at(c, T_V, s[S_INDEX], head, key), element(c, T_V_NEW, s[S_INDEX], head, query, 0), V_BYTES);
     }
   }
 
   states_of(c, s, head, block) {
     table = BY_HEAD ? head : 0;
-    if (LENGTHS || BY_BATCH) table += s[S_INDEX] * (BY_HEAD ? HEADS : 1);
+    if (LENGTHS || STARTS || BY_BATCH) table += s[S_INDEX] * (BY_HEAD ? HEADS : 1);
     return c[C_STATES] + (table * c[C_STATE_ROWS] + block) * c[C_STATE_KEYS];
   }
 
@@ -237,8 +301,7 @@ const char tg_attention_forward[] = TG_PROCEDURE(
 
   run(c, x, own, j) {
     s = room(S_WORDS); o = room(O_WORDS); v = room(V_WORDS);
-    sequence(c, s, x / c[C_RUNS_OF]);
-    x = x % c[C_RUNS_OF]; parts = s[S_PARTS]; part = x % parts;
+    x = piece(c, s, x, F_RUNS, c[C_RUNS_OF]); parts = s[S_PARTS]; part = x % parts;
     head = x / parts / s[S_BLOCKS]; block = s[S_BLOCKS] - 1 - x / parts % s[S_BLOCKS];
     if (head >= s[S_HEADS]) return;
     gather(c, s, head, block, part, o, v);
@@ -246,7 +309,7 @@ const char tg_attention_forward[] = TG_PROCEDURE(
     if (LISTS) if (c[C_TABLES] && rows > FEW) list_blocks(c, s, head, block, j, o, v);
     if (MERGES)
       if (parts > 1) {
-        mine = c[C_SUMS] + 4 * (s[S_INDEX] * c[C_FLOATS] + head * s[S_FLOATS]);
+        mine = s[S_SUMS] + 4 * head * s[S_FLOATS];
         m = mine + 4 * parts * s[S_ROWS] * VALUE_HEAD; l = m + 4 * parts * s[S_ROWS];
         o[O_O] = mine + 4 * part * rows * VALUE_HEAD; o[O_M] = m + 4 * part * rows; o[O_L] = l + 4 * part * rows;
         launch_partial(o, v, own, rows);
@@ -261,11 +324,10 @@ const char tg_attention_forward[] = TG_PROCEDURE(
   }
 
   merge(c, x, own, j) {
-    s = room(S_WORDS); o = room(O_WORDS); v = room(V_WORDS); head = x % c[C_MERGES_OF];
-    sequence(c, s, x / c[C_MERGES_OF]);
+    s = room(S_WORDS); o = room(O_WORDS); v = room(V_WORDS); head = piece(c, s, x, F_MERGES, c[C_MERGES_OF]);
     if (s[S_PARTS] < 2) return;
     gather(c, s, head, 0, 0, o, v);
-    o[O_Q] = c[C_SUMS] + 4 * (s[S_INDEX] * c[C_FLOATS] + head * s[S_FLOATS]);
+    o[O_Q] = s[S_SUMS] + 4 * head * s[S_FLOATS];
     o[O_M] = o[O_Q] + 4 * s[S_PARTS] * s[S_ROWS] * VALUE_HEAD; o[O_L] = o[O_M] + 4 * s[S_PARTS] * s[S_ROWS];
     if (LSE) o[O_LSE] = lse_at(c, s, head, 0);
     v[V_PARTS] = s[S_PARTS];
@@ -273,70 +335,67 @@ const char tg_attention_forward[] = TG_PROCEDURE(
   });
 
 const char tg_attention_gradients[] = TG_PROCEDURE(
-  d_q_at(c, s, head, query) { return element(c, T_DQ, s[S_INDEX], head, query, 0); }
+  of_query(c, s, t, head, query) { return element(c, t, s[S_INDEX], head, s[S_FIRST_QUERY] + query, 0); }
+  of_key(c, s, t, head, key) { return element(c, t, s[S_INDEX], head, s[S_FIRST_KEY] + key, 0); }
 
-  parts_at(c, s, head, block) {
-    return c[C_SUMS] + 4 * (s[S_INDEX] * c[C_FLOATS] + (head * s[S_ROWS] + block * s[S_BLOCK]) * s[S_PARTS] * HEAD);
-  }
+  parts_at(s, head, block) { return s[S_SUMS] + 4 * (head * s[S_ROWS] + block * s[S_BLOCK]) * s[S_PARTS] * HEAD; }
 
   zero_keys(c, s, head, key, behind) {
     for (; key < behind; key += 1) {
-      zero(element(c, T_DK, s[S_INDEX], head, key, 0), HEAD * K_SIZE);
-      zero(element(c, T_DV, s[S_INDEX], head, key, 0), VALUE_HEAD * V_SIZE);
+      zero(of_key(c, s, T_DK, head, key), HEAD * K_SIZE);
+      zero(of_key(c, s, T_DV, head, key), VALUE_HEAD * V_SIZE);
     }
   }
 
   of_block(c, s, head, block, part, dk, dv, own) {
     o = room(O_WORDS); v = room(V_WORDS); query = block * s[S_BLOCK];
     gather(c, s, head, block, part, o, v);
-    o[O_DO] = element(c, T_DO, s[S_INDEX], head, query, 0); v[V_LDDO] = c[T_DO + 3];
+    o[O_DO] = of_query(c, s, T_DO, head, query); v[V_LDDO] = c[T_DO + 3];
     o[O_LSE] = lse_at(c, s, head, query);
     o[O_DK] = dk; v[V_LDDK] = K_APART ? HEAD : c[T_DK + 3];
     o[O_DV] = dv; v[V_LDDV] = V_APART ? VALUE_HEAD : c[T_DV + 3];
-    o[O_DQ] = d_q_at(c, s, head, query); v[V_LDDQ] = c[T_DQ + 3];
+    o[O_DQ] = of_query(c, s, T_DQ, head, query); v[V_LDDQ] = c[T_DQ + 3];
     if (s[S_PARTS] > 1) {
-      o[O_DQ] = parts_at(c, s, head, block) + 4 * part * v[V_ROWS] * HEAD;
+      o[O_DQ] = parts_at(s, head, block) + 4 * part * v[V_ROWS] * HEAD;
       launch_partial(o, v, own, v[V_ROWS]);
     } else launch_whole(o, v, own, v[V_ROWS]);
   }
 
   run(c, x, own, j) {
     s = room(S_WORDS); o = room(O_WORDS); v = room(V_WORDS);
-    sequence(c, s, x / c[C_RUNS_OF]);
-    x = x % c[C_RUNS_OF]; head = x % KV_HEADS; part = x / KV_HEADS;
+    x = piece(c, s, x, F_RUNS, c[C_RUNS_OF]); head = x % KV_HEADS; part = x / KV_HEADS;
     if (part >= s[S_PARTS]) return;
     key = part * s[S_PART]; n = min(s[S_PART], s[S_KEYS] - key); group = HEADS / KV_HEADS;
     sums = c[C_OWN] + j * c[C_OWN_BYTES];
-    dk = K_APART ? sums : element(c, T_DK, s[S_INDEX], head, key, 0);
+    dk = K_APART ? sums : of_key(c, s, T_DK, head, key);
     if (K_APART) sums += 4 * n * HEAD;
-    dv = V_APART ? sums : element(c, T_DV, s[S_INDEX], head, key, 0);
+    dv = V_APART ? sums : of_key(c, s, T_DV, head, key);
     for (i = 0; i < n; i += 1) {
       zero(dk + 4 * i * (K_APART ? HEAD : c[T_DK + 3]), 4 * HEAD);
       zero(dv + 4 * i * (V_APART ? VALUE_HEAD : c[T_DV + 3]), 4 * VALUE_HEAD);
     }
-    if (part == s[S_PARTS] - 1) zero_keys(c, s, head, s[S_KEYS], c[C_KEYS]);
+    if (part == s[S_PARTS] - 1) zero_keys(c, s, head, s[S_KEYS], s[S_ROOM]);
     for (h = head * group; h < (head + 1) * group; h += 1) {
       if (n > 0) for (b = 0; b < s[S_BLOCKS]; b += 1) of_block(c, s, h, b, part, dk, dv, own);
-      if (n <= 0) for (q = 0; q < s[S_ROWS]; q += 1) zero(d_q_at(c, s, h, q), HEAD * Q_SIZE);
+      if (n <= 0) for (q = 0; q < s[S_ROWS]; q += 1) zero(of_query(c, s, T_DQ, h, q), HEAD * Q_SIZE);
     }
     v[V_PARTS] = 1; v[V_ROWS] = n;
     if (n <= 0) return;
     if (K_APART) {
-      o[O_Q] = dk; o[O_DQ] = element(c, T_DK, s[S_INDEX], head, key, 0); v[V_LDDQ] = c[T_DK + 3];
+      o[O_Q] = dk; o[O_DQ] = of_key(c, s, T_DK, head, key); v[V_LDDQ] = c[T_DK + 3];
       launch_sum_dk(o, v, own);
     }
     if (V_APART) {
-      o[O_Q] = dv; o[O_DQ] = element(c, T_DV, s[S_INDEX], head, key, 0); v[V_LDDQ] = c[T_DV + 3];
+      o[O_Q] = dv; o[O_DQ] = of_key(c, s, T_DV, head, key); v[V_LDDQ] = c[T_DV + 3];
       launch_sum_dv(o, v, own);
     }
   }
 
   merge(c, x, own, j) {
     s = room(S_WORDS); o = room(O_WORDS); v = room(V_WORDS);
-    sequence(c, s, x / c[C_MERGES_OF]);
-    x = x % c[C_MERGES_OF]; head = x / s[S_BLOCKS]; block = x % s[S_BLOCKS];
+    x = piece(c, s, x, F_MERGES, c[C_MERGES_OF]); head = x / s[S_BLOCKS]; block = x % s[S_BLOCKS];
     if (s[S_PARTS] < 2) return;
-    o[O_Q] = parts_at(c, s, head, block); o[O_DQ] = d_q_at(c, s, head, block * s[S_BLOCK]);
+    o[O_Q] = parts_at(s, head, block); o[O_DQ] = of_query(c, s, T_DQ, head, block * s[S_BLOCK]);
     v[V_ROWS] = min(s[S_BLOCK], s[S_ROWS] - block * s[S_BLOCK]);
     v[V_PARTS] = s[S_PARTS]; v[V_LDDQ] = c[T_DQ + 3];
     launch_sum_dq(o, v, own);

@@ -152,7 +152,8 @@ static tg_status read_cache(planning *p) {
 }
 
 static tg_status read_descriptor(planning *p) {
-  const uint32_t known = TG_ATTENTION_NO_COMPILE | TG_ATTENTION_OVERLAP_UNCHECKED | TG_ATTENTION_LENGTHS;
+  const uint32_t known = TG_ATTENTION_NO_COMPILE | TG_ATTENTION_OVERLAP_UNCHECKED | TG_ATTENTION_LENGTHS |
+                         TG_ATTENTION_QUERY_STARTS | TG_ATTENTION_KEY_STARTS;
   p->a->flags = p->desc->flags;
   tg_status s = tg_kit_check_flags(p->a->plan.context, desc_name, p->desc->flags, known);
   if (s == TG_OK) s = read_types(p);

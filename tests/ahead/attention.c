@@ -10,13 +10,14 @@
 /* The tensors of a call, in the order of the functions' arguments. Those up to V_SCALE have steps. */
 enum {
   Q, K, V, O, LSE, DO, DQ, DK, DV, K_NEW, V_NEW, SLOPES, SINKS, MASK, ARG, ARG1, BLOCKS, K_SCALE, V_SCALE, COS, SIN,
-  TABLE, LENGTHS, TENSORS
+  TABLE, LENGTHS, QUERY_STARTS, KEY_STARTS, TENSORS
 };
-enum { SIZES = 4, BATCH = 2, ROOM = 1 << 20, POSITIONS = 2100 };
+enum { SIZES = 4, BATCH = 2, PACKED = 6, ROOM = 1 << 20, POSITIONS = 2100 };
 
 typedef struct { const char *name; tg_attention_desc d; int64_t size[SIZES][2]; } one_case;
 
 #define BOTTOM .causal = TG_CAUSAL_BOTTOM_RIGHT
+#define BOTH TG_ATTENTION_QUERY_STARTS | TG_ATTENTION_KEY_STARTS
 static const one_case cases[] = {
     {"plain", {.head = 32, .heads = 2, .queries = {1, 70}, .keys = {1, 200}}, {{1, 7}, {33, 200}, {70, 64}}},
     {"decode", {.head = 40, .heads = 8, .kv_heads = 2, .queries = {1, 9}, .keys = {1, 1500}, BOTTOM},
@@ -44,6 +45,17 @@ static const one_case cases[] = {
                  .flags = TG_ATTENTION_LENGTHS}, {{60, 300}, {2, 40}}},
     {"masked", {.head = 16, .heads = 2, .queries = {1, 60}, .keys = {1, 300}, .backward = 1, .dropout = 0.1f,
                 .mask = TG_F32, .mask_per = TG_PER_QUERY | TG_PER_KEY}, {{60, 300}, {2, 40}}},
+    {"behind", {.head = 16, .heads = 4, .kv_heads = 2, .queries = {1, 40}, .keys = {1, 900}, BOTTOM, .flags = BOTH},
+     {{40, 900}, {1, 700}, {3, 64}}},
+    {"through", {.head = 16, .heads = 2, .queries = {1, 150}, .keys = {1, 200}, .lse = 1, .flags = BOTH,
+                 .mask_mod = "doc_q == doc_k || k == q",
+                 .arg = {{"doc_q", TG_I32, TG_PER_QUERY | TG_PACKED}, {"doc_k", TG_I32, TG_PER_KEY | TG_PACKED}}},
+     {{150, 200}, {20, 70}, {1, 200}}},
+    {"served", {.head = 16, .value_head = 24, .heads = 4, .kv_heads = 1, .queries = {1, 20}, .keys = {20, 700}, BOTTOM,
+                .page_size = 12, .append = 1, .lse = 1, .k = TG_F16,
+                .flags = TG_ATTENTION_QUERY_STARTS | TG_ATTENTION_LENGTHS}, {{20, 700}, {1, 300}}},
+    {"trained", {.head = 16, .value_head = 24, .heads = 4, .kv_heads = 2, .queries = {1, 50}, .keys = {1, 300}, BOTTOM,
+                 .backward = 1, .flags = BOTH}, {{50, 300}, {7, 9}}},
     /* those that stand alone for what the ones before have beside other things: only with "all" */
     {"window", {.head = 16, .heads = 4, .kv_heads = 4, .queries = {1, 80}, .keys = {1, 400}, BOTTOM, .window = 90,
                 .lse = 1}, {{1, 400}, {80, 90}, {5, 300}}},
@@ -70,8 +82,26 @@ static const one_case cases[] = {
     {"dropped", {.head = 16, .heads = 2, .queries = {1, 60}, .keys = {1, 200}, .dropout = 0.25f}, {{60, 200}, {1, 50}}},
     {"halves", {.head = 64, .heads = 4, .kv_heads = 1, .queries = {1, 60}, .keys = {1, 600}, .q = TG_BF16, .base2 = 1,
                 BOTTOM, .lse = 1}, {{60, 200}, {1, 600}}},
+    {"keys", {.head = 32, .heads = 4, .kv_heads = 2, .queries = {1, 20}, .keys = {1, 700}, BOTTOM, .kv_bits = 8,
+              .flags = TG_ATTENTION_KEY_STARTS | TG_ATTENTION_LENGTHS}, {{1, 700}, {20, 77}}},
+    {"queries", {.head = 16, .heads = 6, .kv_heads = 2, .queries = {1, 20}, .keys = {20, 400}, BOTTOM, .append = 1,
+                 .window = 50, .sinks = 1, .flags = TG_ATTENTION_QUERY_STARTS}, {{20, 400}, {1, 77}}},
+    {"angles", {.head = 32, .heads = 4, .kv_heads = 2, .queries = {1, 30}, .keys = {30, 300}, BOTTOM, .rotary = 16,
+                .append = 1, .flags = BOTH}, {{30, 300}, {1, 40}}},
+    {"rows", {.head = 16, .heads = 40, .kv_heads = 2, .queries = {1, 4}, .keys = {1, 300}, BOTTOM, .flags = BOTH},
+     {{4, 300}, {1, 300}}},
+    {"within", {.head = 16, .heads = 2, .queries = {1, 150}, .keys = {1, 200}, .mask = TG_BOOL, .flags = BOTH,
+                .mask_per = TG_PER_BATCH | TG_PER_QUERY | TG_PER_KEY, .block_rows = 64, .block_keys = 64,
+                .block_per = TG_PER_BATCH | TG_PER_HEAD}, {{150, 200}, {30, 64}}},
+    {"added_through", {.head = 16, .heads = 2, .queries = {1, 40}, .keys = {1, 90}, .mask = TG_F32, .dropout = 0.2f,
+                       .mask_per = TG_PER_HEAD | TG_PER_KEY | TG_PACKED, .alibi = 1, .lse = 1, .flags = BOTH},
+     {{40, 90}, {1, 33}}},
+    {"learned", {.head = 16, .heads = 2, .queries = {3, 60}, .keys = {1, 300}, .q = TG_BF16, .backward = 1,
+                 .flags = BOTH | TG_ATTENTION_LENGTHS, .dropout = 0.1f}, {{60, 300}, {3, 40}}},
+    {"fixed", {.head = 16, .heads = 2, .queries = {9}, .keys = {70}, .causal = TG_CAUSAL_TOP_LEFT, .lse = 1,
+               .flags = BOTH}, {{9, 70}}},
 };
-enum { CASES = sizeof cases / sizeof *cases, USUAL = 12 };
+enum { CASES = sizeof cases / sizeof *cases, USUAL = 16 };
 
 /* The memory of a call, of which there are three: the plan's, the function's, and what both are before. */
 typedef struct { char *at[TENSORS]; } memory;
@@ -91,7 +121,7 @@ static tg_type type_of(const tg_attention_desc *d, int t) {
   case ARG: case ARG1: return d->arg[t - ARG].type;
   case BLOCKS: return TG_BOOL;
   case K_SCALE: case V_SCALE: return d->kv_scale ? d->kv_scale : TG_F32;
-  case TABLE: case LENGTHS: return TG_I32;
+  case TABLE: case LENGTHS: case QUERY_STARTS: case KEY_STARTS: return TG_I32;
   default: return TG_F32;
   }
 }
@@ -110,6 +140,8 @@ static bool has(const tg_attention_desc *d, int t) {
   case COS: case SIN: return d->rotary;
   case TABLE: return d->page_size;
   case LENGTHS: return d->flags & TG_ATTENTION_LENGTHS;
+  case QUERY_STARTS: return d->flags & TG_ATTENTION_QUERY_STARTS;
+  case KEY_STARTS: return d->flags & TG_ATTENTION_KEY_STARTS;
   default: return true;
   }
 }
@@ -129,6 +161,56 @@ static void fill(const tg_attention_desc *d, int t, char *at) {
     else if (type == TG_BOOL) at[i] = r % 8 > 1 || i % 7 == 0;
     else at[i] = (char)r;
   }
+}
+
+static int64_t sequences_of(const tg_attention_desc *d) {
+  return has(d, QUERY_STARTS) || has(d, KEY_STARTS) ? PACKED : BATCH;
+}
+
+static bool is_keys(int t) { return t == K || t == V || t == DK || t == DV || t == K_SCALE || t == V_SCALE; }
+
+/* Is it among what lies packed? */
+static bool is_packed(const tg_attention_desc *d, int t) {
+  return has(d, is_keys(t) ? KEY_STARTS : QUERY_STARTS);
+}
+
+/* Starts of sequences of 1..most tokens, or none; the first has the most, the second the fewest, the third none. least:
+ * NULL, or starts of sequences, none of which is longer. Returns all tokens. */
+static int32_t draw_starts(char *at, tg_dim size, int64_t most, const int32_t *least) {
+  int32_t starts[PACKED + 1] = {3}, low = size.hi ? (int32_t)size.lo : (int32_t)most;
+  for (int b = 0; b < PACKED; b++) {
+    int32_t drawn = low + (int32_t)(next_random() % (uint32_t)(most - low + 1)), n = b == 0 ? (int32_t)most : drawn;
+    if (b == 1) n = low;
+    if (b == 2) n = 0;
+    if (least && n < least[b + 1] - least[b]) n = least[b + 1] - least[b];
+    starts[b + 1] = starts[b] + n;
+  }
+  memcpy(at, starts, sizeof starts);
+  return starts[PACKED];
+}
+
+/* Draws what is packed and how long sequences are. */
+static void draw_lists(const tg_attention_desc *d, const memory *m, tg_attention_call *x, int64_t queries,
+                       int64_t keys) {
+  int64_t batch = sequences_of(d);
+  if (has(d, QUERY_STARTS)) {
+    x->query_starts = (int32_t *)(void *)m->at[QUERY_STARTS];
+    draw_starts(m->at[QUERY_STARTS], d->queries, queries, NULL);
+  }
+  if (has(d, KEY_STARTS)) {
+    x->key_starts = (int32_t *)(void *)m->at[KEY_STARTS];
+    draw_starts(m->at[KEY_STARTS], d->keys, keys, d->append || d->rotary ? x->query_starts : NULL);
+  }
+  int32_t lengths[PACKED];
+  if (!has(d, LENGTHS)) return;
+  for (int64_t b = 0; b < batch; b++) {
+    int32_t all = x->key_starts ? x->key_starts[b + 1] - x->key_starts[b] : (int32_t)keys;
+    int32_t n = x->query_starts && d->append ? x->query_starts[b + 1] - x->query_starts[b] : 0;
+    lengths[b] = all - (b ? all / 3 : 0);
+    if (lengths[b] < n) lengths[b] = n;
+  }
+  memcpy(m->at[LENGTHS], lengths, (size_t)batch * sizeof *lengths);
+  x->key_lengths = (int32_t *)(void *)m->at[LENGTHS];
 }
 
 static void steps_of(int64_t s[3], int64_t heads, int64_t tokens, int64_t wide, bool by_token) {
@@ -159,7 +241,7 @@ static tg_attention_call call_of(const one_case *c, const memory *m, int64_t que
   int64_t heads = d->heads, kv = d->kv_heads ? d->kv_heads : heads, e = d->value_head ? d->value_head : d->head,
           tokens = d->page_size ? d->page_size : keys, packed = d->kv_bits == 4 ? 2 : 1,
           k_groups = d->kv_group ? d->head / d->kv_group : 1, v_groups = d->kv_group ? e / d->kv_group : 1;
-  tg_attention_call x = {.batch = BATCH, .q = m->at[Q], .k = m->at[K], .v = m->at[V], .o = m->at[O]};
+  tg_attention_call x = {.batch = sequences_of(d), .q = m->at[Q], .k = m->at[K], .v = m->at[V], .o = m->at[O]};
   x.queries = d->queries.hi ? queries : 0, x.keys = d->keys.hi ? keys : 0;
   if (has(d, LSE)) x.lse = (float *)(void *)m->at[LSE];
   if (d->backward) x.d_o = m->at[DO], x.d_q = m->at[DQ], x.d_k = m->at[DK], x.d_v = m->at[DV];
@@ -175,17 +257,13 @@ static tg_attention_call call_of(const one_case *c, const memory *m, int64_t que
   if (d->dropout > 0) x.seed = 0x123456789abcdefu, x.offset = 7;
   if (d->page_size) {
     x.page_table = (int32_t *)(void *)m->at[TABLE];
-    x.page_table_stride = (keys + d->page_size - 1) / d->page_size + 1, x.pages = BATCH * x.page_table_stride;
+    x.page_table_stride = (keys + d->page_size - 1) / d->page_size + 1, x.pages = x.batch * x.page_table_stride;
     for (int32_t i = 0; i < x.pages; i++) {
       int32_t page = i * 2 < x.pages ? 2 * i : (int32_t)(2 * (x.pages - 1 - i) + 1);   /* each once */
       memcpy(m->at[TABLE] + 4 * i, &page, 4);
     }
   }
-  if (has(d, LENGTHS)) {
-    const int32_t lengths[BATCH] = {(int32_t)keys, (int32_t)(keys - keys / 3)};
-    memcpy(m->at[LENGTHS], lengths, sizeof lengths);
-    x.key_lengths = (int32_t *)(void *)m->at[LENGTHS];
-  }
+  draw_lists(d, m, &x, queries, keys);
   const int64_t wide[] = {d->head / 1, d->head / packed, e / packed, e};
   steps_of(x.q_strides, heads, queries, wide[0], by_token), steps_of(x.o_strides, heads, queries, wide[3], by_token);
   steps_of(x.k_strides, kv, tokens, wide[1], by_token), steps_of(x.v_strides, kv, tokens, wide[2], by_token);
@@ -200,10 +278,18 @@ static tg_attention_call call_of(const one_case *c, const memory *m, int64_t que
     steps_of(x.k_scale_strides, kv, tokens, k_groups, by_token);
     steps_of(x.v_scale_strides, kv, tokens, v_groups, by_token);
   }
+  /* what is packed is dense by token, and else by head: as the steps say, which leave room for all tokens */
+  for (int t = 0; t < TENSORS && by_token; t++) {
+    int64_t *s = steps_in(&x, t), of_head = s ? s[1] : 0;
+    if (of_head && is_packed(d, t))
+      s[0] = 0, s[1] = (PACKED * (is_keys(t) ? keys : queries) + 3) * of_head, s[2] = of_head;
+  }
   return x;
 }
 
 static int bits_in(uint8_t per) { return !!(per & 1) + !!(per & 2) + !!(per & 4) + !!(per & 8); }
+
+static int64_t tokens_of(const tg_attention_call *x) { return x->query_starts ? x->query_starts[x->batch] : 0; }
 
 /* The same as the function's arguments. */
 static object_call words_of(const one_case *c, const memory *m, tg_attention_call *x, void *workspace, size_t bytes,
@@ -215,6 +301,8 @@ static object_call words_of(const one_case *c, const memory *m, tg_attention_cal
   object_word(&w, x->batch);
   if (d->queries.hi) object_word(&w, x->queries);
   if (d->keys.hi) object_word(&w, x->keys);
+  if (x->query_starts) object_word(&w, tokens_of(x));
+  if (x->key_starts) object_word(&w, x->key_starts[x->batch]);
   if (d->page_size) object_word(&w, x->pages), object_word(&w, x->page_table_stride);
   if (d->rotary) object_word(&w, x->positions);
   if (d->dropout > 0)
@@ -223,7 +311,7 @@ static object_call words_of(const one_case *c, const memory *m, tg_attention_cal
     const int64_t *s = steps_in(x, t);
     int n = s ? 3 : t == MASK ? bits_in(d->mask_per) : t == ARG || t == ARG1 ? bits_in(d->arg[t - ARG].per)
             : t == BLOCKS ? 2 + bits_in(d->block_per) : 0;
-    for (int i = 0; i < n && has(d, t); i++) object_word(&w, s ? s[i] : 0);
+    for (int i = s && is_packed(d, t); i < n && has(d, t); i++) object_word(&w, s ? s[i] : 0);
   }
   object_buffer(&w, workspace, bytes);
   object_word(&w, threads), object_pointer(&w, threads > 1 ? (void *)object_last_first : NULL);
@@ -280,7 +368,7 @@ static void compare(tg_context *context, const one_case *c, memory m[MEMORIES], 
     if (p->forward) run_forward(p->forward, c, &x, room);
     copy_all(c, m, FUNCTIONS, PLANS);
     x.workspace = room, x.workspace_bytes = ROOM;
-    object_call sizes = {.n = 4, .word = {BATCH, size[0], size[1], threads}};
+    object_call sizes = {.n = 5, .word = {x.batch, size[0], size[1], x.query_starts ? tokens_of(&x) : threads, threads}};
     size_t bytes = (size_t)(unsigned)object_run(p->workspace, &sizes);
     if (bytes && threads == 1) {
       object_call less = words_of(c, &m[FUNCTIONS], &x, room, bytes - 1, threads, &dealt);
@@ -306,17 +394,20 @@ static void compare(tg_context *context, const one_case *c, memory m[MEMORIES], 
 }
 
 /* What only some calls can have wrong: lengths, pages, positions. */
-static void wrong_lists(const one_case *c, memory m[MEMORIES], object_function *f, const int64_t size[2]) {
+static void wrong_lists(const one_case *c, memory m[MEMORIES], const pair *p, const int64_t size[2]) {
   char *room = aligned_alloc(64, ROOM);
-  const int list[] = {LENGTHS, TABLE};
+  const int list[] = {LENGTHS, TABLE, QUERY_STARTS, KEY_STARTS};
+  object_function *f = p->f;
   copy_all(c, m, PLANS, BEFORE);
   tg_attention_call x = call_of(c, &m[PLANS], size[0], size[1], false);
-  for (int k = 0; k < 2; k++)
+  for (int k = 0; k < 4; k++)
     for (int32_t bad = -1; bad < 1 << 20 && has(&c->d, list[k]); bad += 1 << 20) {
       copy_all(c, m, FUNCTIONS, PLANS);
       memcpy(m[FUNCTIONS].at[list[k]] + 4, &bad, 4), memcpy(m[PLANS].at[list[k]] + 4, &bad, 4);
       object_call w = words_of(c, &m[FUNCTIONS], &x, room, ROOM, 1, NULL);
-      CHECK(object_run(f, &w) > 0 && differs(c, m) < 0, "%s: list %d has %d", c->name, k, (int)bad);
+      x.workspace = room, x.workspace_bytes = ROOM;
+      tg_status s = tg_attention_run(p->plan, &x);
+      CHECK(object_run(f, &w) > 0 && s == TG_EINVAL && differs(c, m) < 0, "%s: list %d has %d", c->name, k, (int)bad);
       x = call_of(c, &m[PLANS], size[0], size[1], false);
     }
   if (c->d.rotary) {
@@ -347,7 +438,7 @@ static void one(const one_case *c, memory m[MEMORIES], const char *const *levels
   for (int i = 0; i < SIZES && (i == 0 || c->size[i][0] || c->size[i][1]) && f && workspace && a; i++) {
     for (int by_token = 0; by_token < 2; by_token++)
       compare(x, c, m, &p, c->size[i], by_token);
-    if (!i) wrong_lists(c, m, f, c->size[i]);
+    if (!i) wrong_lists(c, m, &p, c->size[i]);
   }
   object_close(library);
   tg_built_free(b);
