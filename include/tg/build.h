@@ -70,7 +70,8 @@ static inline tg_status tg_build_gemm(tg_context *context, const char *const *na
  * has sequences of one length, whose keys are fewer with TG_ATTENTION_LENGTHS; with TG_ATTENTION_QUERY_STARTS, or
  * TG_ATTENTION_KEY_STARTS, they are packed, `queries` (`keys`) are the most that one has, and query_tokens (key_tokens)
  * those of all, or more: LSE is [heads][query_tokens]. TG_ELIMIT: keys or queries of 0 alone. TG_EINVAL: also,
- * TG_ATTENTION_KEY_STARTS with pages. NAME_workspace takes the sizes of the call. All bits are those of
+ * TG_ATTENTION_KEY_STARTS with pages. With lse, and without sinks, the object has NAME_merge as well, which is
+ * tg_attention_merge. NAME_workspace takes the sizes of the call. All bits are those of
  * tg_attention_run. */
 TG_API tg_status tg_build_attention_sized(tg_context *context, const char *const *names,
                                           const tg_attention_desc *descs, size_t desc_bytes, uint32_t n,

@@ -498,7 +498,8 @@ static void put_header(attention *p, tg_str *o) {
   tg_wrapper *w = p->f.w;
   const tg_attention_problem *q = &p->a[0]->problem;
   tg_function_header_begin(w, o, q->backward ? "gradients of attention" : "attention");
-  tg_str_puts(o, " *   *_batch, *_head, *_token ..: elements from one of them to the next; all of a tensor 0: dense\n");
+  tg_str_printf(o, " *   *_batch, *_head, *_token ..: elements from one of them to the next; all of a tensor 0: dense%s\n",
+                has_starts(p) ? ", where\n *     packed sequences lie [tokens][heads][head]" : "");
   if (q->page)
     tg_str_puts(o, " *   page_table: the pages of each sequence, in the order of its keys; each within 0..pages - 1\n");
   if (has_lengths(p)) tg_str_puts(o, " *   key_lengths: sequence b has only its first key_lengths[b] keys\n");
@@ -575,4 +576,5 @@ void tg_attention_function(tg_wrapper *w, const tg_attention *const *a, const tg
   put_workspace(&p);
   put_targets(&p);
   put_header(&p, header);
+  if (a[0]->join.kernel && !a[0]->problem.sinks) tg_attention_merge_function(w, a, name, header);
 }

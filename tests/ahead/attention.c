@@ -3,6 +3,7 @@
  * the functions give the bits of tg_attention_run with a plan for that level, in one task and dealt to several, dense
  * and with strides, with every variant; what is wrong is refused with nothing written. The object calls nothing: it is
  * linked with no library at all. */
+#include <math.h>
 #include <stdlib.h>
 #include "../test.h"
 #include "object.h"
@@ -418,6 +419,40 @@ static void wrong_lists(const one_case *c, memory m[MEMORIES], const pair *p, co
   free(room);
 }
 
+/* Merges of results that are drawn, with rows of -inf among them, against those of the plan; what is wrong, too. */
+static void compare_merges(const one_case *c, memory m[MEMORIES], const tg_attention *a, object_function *f,
+                           int64_t queries) {
+  enum { PARTS = 6 };
+  static const int part[PARTS] = {Q, LSE, K, SLOPES, O, SINKS};   /* memory for: first, second, O, and LSE of each */
+  const tg_attention_desc *d = &c->d;
+  const int64_t rows = BATCH * (d->heads ? d->heads : 1) * queries, wide = d->value_head ? d->value_head : d->head;
+  const size_t bytes[2] = {(size_t)(rows * wide * (type_of(d, O) == TG_F32 ? 4 : 2)), (size_t)rows * sizeof(float)};
+  for (int i = 0; i < PARTS; i++) {
+    char *at = m[PLANS].at[part[i]];
+    fill(d, i % 2 ? LSE : O, at);
+    for (int64_t r = 0; r < rows && i % 2; r++)   /* each alone, and both */
+      if ((r >> (i / 2)) % 8 == 0) memcpy(at + 4 * r, (float[]){-INFINITY}, 4);
+    memcpy(m[FUNCTIONS].at[part[i]], at, ROOM);
+  }
+  tg_attention_merge_call x = {.batch = BATCH, .queries = d->queries.hi ? queries : 0,
+                               .first = m[PLANS].at[Q], .second = m[PLANS].at[K], .o = m[PLANS].at[O],
+                               .first_lse = (float *)(void *)m[PLANS].at[LSE],
+                               .second_lse = (float *)(void *)m[PLANS].at[SLOPES],
+                               .lse = (float *)(void *)m[PLANS].at[SINKS]};
+  for (int wrong = PARTS + 1; wrong >= 0; wrong--) {   /* an operand has too few bytes; O lies in the first; none */
+    object_call w = {.n = 0};
+    for (int i = 0; i < PARTS; i++)
+      object_buffer(&w, m[FUNCTIONS].at[wrong == PARTS + 1 && i == 4 ? Q : part[i]], bytes[i % 2] - (wrong == i + 1));
+    object_word(&w, BATCH);
+    if (d->queries.hi) object_word(&w, queries);
+    int got = object_run(f, &w), differ = 0;
+    if (!wrong) CHECK(tg_attention_merge(a, &x) == TG_OK, "%s: a merge", c->name);
+    for (int i = 0; i < PARTS; i++) differ += memcmp(m[PLANS].at[part[i]], m[FUNCTIONS].at[part[i]], ROOM) != 0;
+    CHECK((got > 0) == (wrong > 0) && !differ, "%s: merge of %d queries, wrong %d: function %d, %d differ", c->name,
+          (int)queries, wrong, got, differ);
+  }
+}
+
 static void one(const one_case *c, memory m[MEMORIES], const char *const *levels, uint32_t n) {
   const char *level = levels[n - 1];
   char name[64];
@@ -432,6 +467,10 @@ static void one(const one_case *c, memory m[MEMORIES], const char *const *levels
   object_function *f = library ? object_find(library, c->name) : NULL;
   object_function *workspace = library ? object_find(library, name) : NULL;
   CHECK(f && workspace, "%s: its functions", c->name);
+  snprintf(name, sizeof name, "%s_merge", c->name);
+  object_function *merge = library ? object_find(library, name) : NULL;
+  CHECK(!merge == !(c->d.lse && !c->d.sinks), "%s: has it a merge?", c->name);
+  for (int i = 0; i < SIZES && c->size[i][0] && merge && a; i++) compare_merges(c, m, a, merge, c->size[i][0]);
   tg_attention *forward = forward_of(x, c);
   const pair p = {a, forward, f, workspace, level};
   fill_all(c, m);

@@ -94,19 +94,21 @@ fi
 printf 'attend queries=1..64 keys=1..512 head=32 heads=4 kv_heads=2 causal lse\n' > "$t/shapes"
 is "attention" "$tg" build attention --shapes "$t/shapes" --target x86-64-v3 -o "$t/attend.o" --header "$t/attend.h"
 says "attention" "one function: attend"
+grep -q 'attend_merge(const float \*first,' "$t/attend.h" && ok || wrong "the header of a merge: $(cat "$t/attend.h")"
 [ -z "$(nm -u "$t/attend.o")" ] && ok || wrong "attention calls $(nm -u "$t/attend.o")"
 printf '#include "attend.h"\n' > "$t/attend.c"
 is "the header of attention" gcc -std=c11 -pedantic -Wall -Wextra -Werror -I"$t" -c "$t/attend.c" -o "$t/x.attend"
 refused() { says=$1; shift; "$tg" build "$@" > "$t/out" 2>&1 && wrong "not refused: $*" || says "$*" "$says"; }
 printf '%s\n' 'paged queries=1 keys=1..64 head=32 heads=4 kv_heads=2 causal page_size=16 lengths kv_bits=4 kv_group=32 kv_scale=f16' \
   'docs queries=1 keys=1..64 head=16 doc:i32:batch+key mask=f32:head+key score_mod=score * 2.0f mask_mod=doc == i32(q / 8 + b)' \
-  'back queries=4 keys=4 head=16 backward dropout=0.1 blocks=32x64:head' > "$t/shapes"
+  'back queries=4 keys=4 head=16 backward dropout=0.1 blocks=32x64:head' \
+  'behind queries=1..4 keys=1..64 head=16 bias:f32:query+packed query_starts key_starts score_mod=score + bias' > "$t/shapes"
 is "attention with variants" "$tg" build attention --shapes "$t/shapes" --target x86-64-v3 -o "$t/more.o" --header "$t/more.h"
-says "attention with variants" "3 functions: paged, docs, back"
+says "attention with variants" "4 functions: paged, docs, back, behind"
 [ -z "$(nm -u "$t/more.o")" ] && ok || wrong "attention with variants calls $(nm -u "$t/more.o")"
 printf '#include "more.h"\n' > "$t/more.c"
 is "the header of variants" gcc -std=c11 -pedantic -Wall -Wextra -Werror -I"$t" -c "$t/more.c" -o "$t/x.more"
-grep -q 'const int32_t \*page_table' "$t/more.h" && grep -q 'const int32_t \*doc,' "$t/more.h" && grep -q 'float \*dQ' "$t/more.h" && ok || wrong "the header of variants: $(cat "$t/more.h")"
+grep -q 'const int32_t \*page_table' "$t/more.h" && grep -q 'const int32_t \*doc,' "$t/more.h" && grep -q 'float \*dQ' "$t/more.h" && grep -q 'const int32_t \*query_starts, ' "$t/more.h" && grep -q 'behind_workspace(.* int64_t query_tokens, int threads' "$t/more.h" && ok || wrong "the header of variants: $(cat "$t/more.h")"
 refused_word() { printf 'a queries=4 keys=4 head=16 %s\n' "$1" > "$t/shapes"; refused "shapes:1: '$2'" attention --shapes "$t/shapes" -o "$t/x.o" --header "$t/x.h"; }
 refused '(-o FILE.o) is missing' examples/matmul.tg
 refused "no target is named 'x87'" examples/matmul.tg M=4 N=4 K=4 --target x87 -o "$t/x.o" --header "$t/x.h"
@@ -127,6 +129,8 @@ refused_word 'kv_bits=5' 'kv_bits=5'
 refused_word 'doc:i32:row' 'doc'
 refused_word 'blocks=64' 'blocks=64'
 refused_word 'wide' 'wide'
+printf 'a queries=4 keys=4 head=16 page_size=16 key_starts\n' > "$t/shapes"
+refused 'a: TG_ATTENTION_KEY_STARTS' attention --shapes "$t/shapes" -o "$t/x.o" --header "$t/x.h"
 refused 'No such file' gemm --shapes "$t/none" -o "$t/x.o" --header "$t/x.h"
 [ ! -e "$t/x.o" ] && ok || wrong "a refused build left a file"
 is "a folder of kernels" "$tg" run examples/conv.tg --cache "$t/cache"
