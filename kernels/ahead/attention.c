@@ -12,8 +12,8 @@
  * sequences. */
 #define CALL_WORDS(X)                                                                                                 \
   X(BATCH) X(QUERIES) X(KEYS) X(PAGES) X(TABLE_STEP) X(POSITIONS) X(PHILOX) X(OFFSET) X(SCALE) X(CAP) X(CHANGE)       \
-  X(QUERY_TOKENS) X(KEY_TOKENS) X(MEMORY) X(SUMS) X(FLOATS) X(FIRSTS) X(STATES) X(STATE_ROWS) X(STATE_KEYS) X(TABLES) X(LISTS) X(OWN) X(OWN_BYTES)            \
-  X(RUNS_OF) X(MERGES_OF) X(APPENDS) X(FINDS) X(RUNS) X(MERGES) X(TASKS)
+  X(QUERY_TOKENS) X(KEY_TOKENS) X(MEMORY) X(SUMS) X(FLOATS) X(FIRSTS) X(STATES) X(STATE_ROWS) X(STATE_KEYS)           \
+  X(TABLES) X(LISTS) X(OWN) X(OWN_BYTES) X(RUNS_OF) X(MERGES_OF) X(APPENDS) X(FINDS) X(RUNS) X(MERGES) X(TASKS)
 /* Those of a sequence: tg_attention_sequence. MOST: parts that its keys, or fewer, may be divided into. SUMS: where its
  * floats are. ROOM: its keys with those behind key_lengths. */
 #define SEQUENCE_WORDS(X)                                                                                             \
@@ -86,7 +86,8 @@ static bool has_starts(const attention *p) { return has(p, TG_ATTENTION_QUERY_ST
 /* ---- arguments ---- */
 
 static const char *const of_tokens[] = {"batch", "head", "token"}, *const of_pages[] = {"page", "head", "token"},
-                  *const of_packed[] = {"batch", "head", "token"}, *const of_scores[] = {"batch", "head", "query", "key"};
+                  *const of_packed[] = {"batch", "head", "token"},
+                  *const of_scores[] = {"batch", "head", "query", "key"};
 static const extent none = {NULL, 0}, batch = {"batch", 1}, queries = {"queries", 1}, keys = {"keys", 1},
                     query_tokens = {"query_tokens", 1}, key_tokens = {"key_tokens", 1}, starts = {"batch + 1", 1};
 
@@ -498,8 +499,8 @@ static void put_header(attention *p, tg_str *o) {
   tg_wrapper *w = p->f.w;
   const tg_attention_problem *q = &p->a[0]->problem;
   tg_function_header_begin(w, o, q->backward ? "gradients of attention" : "attention");
-  tg_str_printf(o, " *   *_batch, *_head, *_token ..: elements from one of them to the next; all of a tensor 0: dense%s\n",
-                has_starts(p) ? ", where\n *     packed sequences lie [tokens][heads][head]" : "");
+  tg_str_printf(o, " *   *_batch, *_head, *_token ..: elements from one of them to the next; all of a tensor 0: "
+                "dense%s\n", has_starts(p) ? ", where\n *     packed sequences lie [tokens][heads][head]" : "");
   if (q->page)
     tg_str_puts(o, " *   page_table: the pages of each sequence, in the order of its keys; each within 0..pages - 1\n");
   if (has_lengths(p)) tg_str_puts(o, " *   key_lengths: sequence b has only its first key_lengths[b] keys\n");

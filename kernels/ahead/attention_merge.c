@@ -24,9 +24,9 @@ static void declare(tg_builder *tg_b_, void *user) {
 static void put_header(tg_wrapper *w, tg_str *o) {
   tg_function_header_begin(w, o, "the merge of two results of attention");
   tg_str_printf(o,
-                " *\n * O and LSE over two sets of keys that have none in common, of which first and second are; all are "
-                "dense.\n * What is written overlaps nothing else. Returns 0, or what %s_message explains; then nothing "
-                "was written. */\nint %s(",
+                " *\n * O and LSE over two sets of keys that have none in common, of which first and second are; all\n"
+                " * are dense. What is written overlaps nothing else. Returns 0, or what %s_message\n"
+                " * explains; then nothing was written. */\nint %s(",
                 w->name, w->name);
   tg_wrapper_header_arguments(w, o);
   while (o->n && strchr(" \n,", o->data[o->n - 1])) o->n--;   /* nothing follows the last one */
@@ -49,7 +49,8 @@ void tg_attention_merge_function(tg_wrapper *w, const tg_attention *const *a, co
   w->out.n -= strlen(", ");
   tg_str_puts(&w->out, ") {\n");
   tg_wrapper_start(w);
-  tg_str_printf(&w->out, "  %%o = alloca [%d x ptr]\n  %%v = alloca [%d x i64]\n  %%memory = alloca [%d x i8], align 64\n",
+  tg_str_printf(&w->out,
+                "  %%o = alloca [%d x ptr]\n  %%v = alloca [%d x i64]\n  %%memory = alloca [%d x i8], align 64\n",
                 ATTENTION_OPERANDS, ATTENTION_VALUES, MOST_MEMORY);
   for (uint32_t i = 0; i < w->signature->params_n; i++) tg_str_printf(&w->out, "  %%p%u = add i64 %%a%u, 0\n", i, i);
   tg_wrapper_check_params(w);
@@ -62,8 +63,9 @@ void tg_attention_merge_function(tg_wrapper *w, const tg_attention *const *a, co
     tg_ir_store(w, "ptr", tg_ir_put(w, "getelementptr i8, ptr %%b%u, i64 0", i), (tg_ir){"%o"}, merged[i].operand);
   tg_function_switch(&f);
   for (uint32_t t = 0; t < w->targets_n; t++)
-    tg_str_printf(&w->out, "target%u:\n  call void @call.t%u(ptr %%o, ptr %%v, ptr %%memory, i64 1, ptr null, ptr null)\n"
-                           "  ret i32 0\n", t, kernel[t]);
+    tg_str_printf(&w->out,
+                  "target%u:\n  call void @call.t%u(ptr %%o, ptr %%v, ptr %%memory, i64 1, ptr null, ptr null)\n"
+                  "  ret i32 0\n", t, kernel[t]);
   tg_str_puts(&w->out, "}\n");
   tg_function_end(&f);
   put_header(w, header);
