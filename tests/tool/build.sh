@@ -110,12 +110,12 @@ printf '#include "more.h"\n' > "$t/more.c"
 is "the header of variants" gcc -std=c11 -pedantic -Wall -Wextra -Werror -I"$t" -c "$t/more.c" -o "$t/x.more"
 grep -q 'const int32_t \*page_table' "$t/more.h" && grep -q 'const int32_t \*doc,' "$t/more.h" && grep -q 'float \*dQ' "$t/more.h" && grep -q 'const int32_t \*query_starts, ' "$t/more.h" && grep -q 'behind_workspace(.* int64_t query_tokens, int threads' "$t/more.h" && ok || wrong "the header of variants: $(cat "$t/more.h")"
 refused_word() { printf 'a queries=4 keys=4 head=16 %s\n' "$1" > "$t/shapes"; refused "shapes:1: '$2'" attention --shapes "$t/shapes" -o "$t/x.o" --header "$t/x.h"; }
-refused '(-o FILE.o) is missing' examples/matmul.tg
+refused 'where the object goes (-o FILE.o) is missing' examples/matmul.tg
 refused "no target is named 'x87'" examples/matmul.tg M=4 N=4 K=4 --target x87 -o "$t/x.o" --header "$t/x.h"
 refused 'sm_80 is no processor' examples/matmul.tg M=4 N=4 K=4 --target sm_80 -o "$t/x.o" --header "$t/x.h"
 refused 'No such file' examples/matmul.tg M=4 N=4 K=4 -o "$t/none/x.o" --header "$t/x.h"
 refused "4..1'" examples/matmul.tg M=4..1 N=4 K=4 -o "$t/x.o" --header "$t/x.h"
-refused '(--shapes FILE) is missing' gemm -o "$t/x.o" --header "$t/x.h"
+refused 'the list of plans (--shapes FILE) is missing' gemm -o "$t/x.o" --header "$t/x.h"
 printf 'a 4 4 4\nb 4 4\n' > "$t/shapes"
 refused "shapes:2: '4'" gemm --shapes "$t/shapes" -o "$t/x.o" --header "$t/x.h"
 printf 'a 4 4 4 types=f32 wide\n' > "$t/shapes"
