@@ -17,8 +17,8 @@
 static const char usage[] =
     "tg tune FILE.tg name=value ... | tg tune gemm M=.. N=.. K=.. [--types f32] [--transposes NT] | tg tune gemm "
     "--shapes FILE [--case TEXT]\n"
-    "        | tg tune attention H=.. KV=.. T=.. N=.. D=.. [WORD ..] [--causal] [--types f32] | tg tune attention "
-    "--shapes FILE [--case TEXT] | tg tune plot JOURNAL\n"
+    "        | tg tune attention H=.. KV=.. T=.. N=.. D=.. [WORD ..] [--causal] [--backward] [--types f32] | "
+    "tg tune attention --shapes FILE [--case TEXT] | tg tune plot JOURNAL\n"
     "        [--kernel NAME] [--budget SECONDS] [--candidates N] [--seed N] [--beam N] [--threads N] [--knobs] "
     "[--journal FILE] [--resume] [--spool DIR]\n"
     "        [--workers N] [--tuned DIR] [--with FILE.tg] [--csv FILE] [--json]\n"
@@ -38,7 +38,8 @@ static const char usage[] =
     "                kv_bits=8 mask=bool mask_mod='..' ..; --shapes: all of such a list (of a range of queries the "
     "most "
     "and the fewest), or of one of tg bench\n"
-    "                attention (tests/bench/attention/shapes.txt), or those of --case\n"
+    "                attention (tests/bench/attention/shapes.txt), or those of --case; --backward, or the word "
+    "backward: gradients (of that list, of its prefills)\n"
     "  plot          an SVG of a journal: candidates over time, the best so far\n"
     "  --budget      seconds of it all (20); --candidates: how many are timed at most\n"
     "  --device      where candidates run, as tg devices lists them: opencl:0; else the CPU. They are timed by "
@@ -293,10 +294,9 @@ static int tune_descriptor(tg_context *ctx, const tool_args *a, tg_tune_options 
   tg_tune_result *r = NULL;
   d.threads = a->threads, d.device = o.device;
   if (!a->json)
-    printf("%s: %d heads of %d elements, %d of K and V, %lld queries, %lld keys%s\n", name, d.heads ? d.heads : 1,
-        d.head,
-           d.kv_heads ? d.kv_heads : d.heads ? d.heads : 1, (long long)queries, (long long)keys,
-           d.causal ? ", causal" : "");
+    printf("%s: %d heads of %d elements, %d of K and V, %lld queries, %lld keys%s%s\n", name, d.heads ? d.heads : 1,
+           d.head, d.kv_heads ? d.kv_heads : d.heads ? d.heads : 1, (long long)queries, (long long)keys,
+           d.causal ? ", causal" : "", d.backward ? ", gradients" : "");
   if (tg_attention_tune(ctx, &d, d.queries.hi ? queries : 0, d.keys.hi ? keys : 0, &o, &r))
     return fprintf(stderr, "%s\n", tg_error_message(ctx)), TOOL_WRONG;
   report(a, r);
@@ -308,26 +308,27 @@ static int tune_descriptor(tg_context *ctx, const tool_args *a, tg_tune_options 
 
 static int worse(int a, int b) { return a > b ? a : b; }
 
-/* Where the numbers of queries are a range: the most, and the fewest. */
+/* Where the numbers of queries are a range: the most, and the fewest; gradients have one kernel for all of them. */
 static int tune_plan(tg_context *ctx, const tool_args *a, tg_tune_options o, const char *name,
                      const tg_attention_desc *d) {
   int64_t most = d->queries.hi ? d->queries.hi : d->queries.lo, keys = d->keys.hi ? d->keys.hi : d->keys.lo,
           least = d->queries.lo > 1 ? d->queries.lo : 1;
   int result = tune_descriptor(ctx, a, o, name, *d, most, keys);
-  if (d->queries.hi && least < most && !interrupted)
+  if (d->queries.hi && least < most && !d->backward && !interrupted)
     result = worse(result, tune_descriptor(ctx, a, o, name, *d, least, keys));
   return result;
 }
 
 /* The shape of a list of tg bench attention, as a descriptor. */
-static tg_attention_desc desc_of(const attention_shape *s) {
+static tg_attention_desc desc_of(const attention_shape *s, bool backward) {
   return (tg_attention_desc){.q = (uint8_t)s->type,
                              .causal = s->causal ? TG_CAUSAL_BOTTOM_RIGHT : TG_CAUSAL_NONE,
                              .heads = s->heads,
                              .kv_heads = s->kv_heads,
                              .head = s->head,
                              .queries = {s->queries, 0},
-                             .keys = {s->keys, 0}};
+                             .keys = {s->keys, 0},
+                             .backward = backward};
 }
 
 /* A list of tg build attention has '=' in its lines. */
@@ -354,7 +355,9 @@ static int tune_list(tg_context *ctx, const tool_args *a, tg_tune_options o) {
     if (of_plans) snprintf(name, sizeof name, "%s", plans.name[i]);
     else attention_shape_name(&shapes[i], name, sizeof name);
     if (a->cases && !strstr(name, a->cases)) continue;
-    const tg_attention_desc d = of_plans ? plans.attention[i].desc : desc_of(&shapes[i]);
+    if (a->backward && !of_plans && shapes[i].queries == 1) continue;   /* as in tg bench */
+    tg_attention_desc d = of_plans ? plans.attention[i].desc : desc_of(&shapes[i], a->backward);
+    d.backward |= a->backward;
     result = worse(result, tune_plan(ctx, a, o, name, &d));
     ran++;
   }
@@ -381,7 +384,8 @@ static bool take_attention_word(char *word, tool_attention *to) {
 }
 
 static int tune_attention(tg_context *ctx, const tool_args *a, tg_tune_options o) {
-  tool_attention of = {.desc = {.causal = a->causal ? TG_CAUSAL_BOTTOM_RIGHT : TG_CAUSAL_NONE}};
+  tool_attention of = {.desc = {.causal = a->causal ? TG_CAUSAL_BOTTOM_RIGHT : TG_CAUSAL_NONE,
+                                .backward = a->backward}};
   tg_attention_desc *d = &of.desc;
   if (a->shapes && a->words) return fputs("tg tune attention: --shapes FILE has the words\n", stderr), TOOL_USAGE;
   if (a->shapes) return tune_list(ctx, a, o);

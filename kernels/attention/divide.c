@@ -12,11 +12,15 @@ int64_t tg_attention_most_parts(bool backward, int64_t heads, int64_t keys) {
   return larger(1, smaller(parts, ATTENTION_MOST_PARTS));
 }
 
-/* The keys are divided evenly into whole blocks. */
+int64_t tg_attention_keys_of_part(bool backward, int64_t heads, int64_t keys) {
+  int64_t most = tg_attention_most_parts(backward, heads, keys);
+  return larger(1, rounded_up(rounded_up(keys, most), ATTENTION_BLOCK)) * ATTENTION_BLOCK;
+}
+
 static void divide_keys(const tg_attention *a, tg_attention_sequence *s) {
   int64_t most = tg_attention_most_parts(a->problem.backward, s->heads, s->keys),
           of_row = a->problem.backward ? a->heads / a->kv_heads * a->problem.head : a->problem.value_head + 2;
-  s->part = larger(1, rounded_up(rounded_up(s->keys, most), ATTENTION_BLOCK)) * ATTENTION_BLOCK;
+  s->part = tg_attention_keys_of_part(a->problem.backward, s->heads, s->keys);
   s->parts = larger(1, rounded_up(s->keys, s->part));
   s->floats = most > 1 ? most * s->rows * of_row : 0;   /* it never falls as keys grow */
 }

@@ -170,7 +170,7 @@ static tg_status read_descriptor(planning *p) {
 
 void tg_attention_narrow(tg_attention_problem *q, tg_kit_dim rows) {
   q->rows = rows;
-  q->lists = tg_attention_is_masked(q) && rows.lo > ATTENTION_FEW;
+  q->lists = tg_attention_is_masked(q) && rows.lo > ATTENTION_FEW && !q->backward;
   q->keys = (tg_kit_dim){q->lists ? ATTENTION_BLOCK : 1, most_tokens};
 }
 
@@ -178,7 +178,9 @@ uint32_t tg_attention_sketches_for(const tg_attention_problem *q, const tg_kit_c
                                    const tg_kernel_def **defs) {
   const tg_kernel_def *const all[] = {choice->sketch, tg_attention_prefill, tg_attention_decode};
   uint32_t n = 0;
-  for (uint32_t i = 0; i < (q->grid ? 1 : TG_COUNT(all)); i++) {
+  /* a kernel of a grid, of gradients or of the states of blocks is the only one that computes what it does */
+  bool alone = q->grid || (choice->sketch != tg_attention_prefill && choice->sketch != tg_attention_decode);
+  for (uint32_t i = 0; i < (alone ? 1 : TG_COUNT(all)); i++) {
     bool other = all[i] == tg_attention_decode && (q->rows.hi > ATTENTION_DECODE_ROWS || q->dropout);
     if (i && (all[i] == choice->sketch || other)) continue;
     tg_attention_kernel_of(q, all[i], &def[n]);
@@ -256,17 +258,25 @@ static bool occurs(const tg_attention *a, int64_t from, int64_t to) {
 
 /* ---- gradients ---- */
 
-/* One kernel for all numbers of rows, and a second one for parts of the keys, whose dQ is summed up. */
+/* One choice for all numbers of rows. */
+static void lay_out_backward(tg_attention *a) {
+  tg_attention_problem q = a->problem;
+  tg_kit_part *part = &a->part[0];
+  a->rows = 1;
+  if (!a->queries.hi || !a->keys.hi) return;
+  tg_attention_narrow(&q, (tg_kit_dim){1, a->queries.hi});
+  *part = (tg_kit_part){.size = {q.rows}, .strips = {.n = 1}};
+  a->parts_n = 1;
+  part->size[0].hi = a->rows = tg_attention_choose(&q, &a->plan.context->target, &part->choice);
+}
+
+/* A kernel for all numbers of rows, and a second one for parts of the keys, whose dQ is summed up. */
 static tg_status make_backward(planning *p) {
   tg_attention *a = p->a;
   tg_attention_problem q = a->problem, sum = q;
   tg_kit_part *part = &a->part[0];
-  a->rows = 1;
-  if (!a->queries.hi || !a->keys.hi) return TG_OK;
-  q.rows = (tg_kit_dim){1, a->queries.hi}, q.keys = (tg_kit_dim){1, most_tokens};
-  *part = (tg_kit_part){.size = {q.rows}, .strips = {.n = 1}};
-  a->parts_n = 1;
-  q.rows.hi = part->size[0].hi = a->rows = tg_attention_choose(&q, &a->plan.context->target, &part->choice);
+  if (!a->parts_n) return TG_OK;
+  tg_attention_narrow(&q, part->size[0]);
   bool split = tg_attention_most_parts(true, a->kv_heads, a->keys.hi) > 1;
   tg_status s = compile(p, &q, &part->choice, &part->kernel[ATTENTION_WHOLE]);
   q.partial = true;
@@ -370,6 +380,7 @@ static tg_status lay_out(planning *p) {
   a->plan.cancel = p->desc->cancel;
   if (s == TG_OK) s = take_device(p);
   if (s == TG_OK && a->plan.device) lay_out_grid(a);
+  else if (s == TG_OK && p->desc->backward) lay_out_backward(a);
   if (s != TG_OK || a->plan.device || p->desc->backward) return s;
   const tg_attention_problem *q = &a->problem;
   a->heads_are_rows = a->heads > a->kv_heads && a->queries.lo <= 1 && a->queries.hi >= 1 && !q->alibi && !q->mask &&

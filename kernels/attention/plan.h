@@ -19,6 +19,8 @@ enum {
 /* divide.c. The most parts that so many keys are divided into, for each of `heads` heads (gradients: of K and V); it
  * never falls as keys grow. */
 int64_t tg_attention_most_parts(bool backward, int64_t heads, int64_t keys);
+/* The keys of a part: whole blocks, divided evenly. */
+int64_t tg_attention_keys_of_part(bool backward, int64_t heads, int64_t keys);
 
 typedef struct tg_attention_factors { float scale, cap, change; } tg_attention_factors;
 

@@ -60,5 +60,20 @@ void tg_attended_row(const attended *p, int64_t b, int64_t h, int64_t i, const d
                      attended_row *out);
 /* The same by a plain loop in f32, from the scores of one. */
 void tg_attended_naive(const attended *p, int64_t b, int64_t h, int64_t i, const double *s, double *o);
+
+/* Of each query and key of a head of a sequence: the derivative of its score by scale Q.K, and how far a kernel in f32
+ * may be away from it. */
+void tg_attended_slopes(const attended *p, int64_t b, int64_t h, double *slope, double *away);
+/* What a weight is multiplied by under dropout. */
+double tg_attended_kept(const attended *p, int64_t b, int64_t h, int64_t i, int64_t j);
+
+/* attention_gradients.c. O and LSE as a forward run leaves them, in their types, and dO: [heads][all tokens], of
+ * value_head elements but LSE; and what must come out for dQ, dK and dV, and how far they may be away. */
+enum { ATTENDED_DQ, ATTENDED_DK, ATTENDED_DV, ATTENDED_GRADIENTS };
+typedef struct attended_gradients {
+  double *o, *lse, *d_o, *want[ATTENDED_GRADIENTS], *away[ATTENDED_GRADIENTS];
+} attended_gradients;
+/* Draws dO. */
+void tg_attended_gradients(attended *p, attended_gradients *out);
 double tg_attended_ulp(tg_type t, double v);
 #endif

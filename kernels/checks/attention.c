@@ -8,7 +8,7 @@
 #include "trial/there.h"
 
 enum {
-  Q, K, V, O, LSE, SLOPES, SINKS, K_NEW, V_NEW, BLOCKS, K_SCALE, V_SCALE, COS, SIN, ARGUMENT,
+  Q, K, V, O, LSE, SLOPES, SINKS, K_NEW, V_NEW, BLOCKS, K_SCALE, V_SCALE, COS, SIN, D_O, D_Q, D_K, D_V, ARGUMENT,
   PLACES = ARGUMENT + 1 + TG_ATTENTION_ARGS
 };
 _Static_assert((int)PLACES <= (int)TG_PLACED_MOST, "more operands than places");
@@ -114,7 +114,7 @@ static void judge_memory(tg_attention_checks *g, uint32_t part, const char *befo
 /* Steps of a tensor, and its bytes. The steps of a dense one are not told to the call (given stays 0). */
 static size_t lie(const attended *p, uint32_t which, tensor *t, int64_t *given) {
   const tg_attention_case *w = p->which;
-  bool keys = which == K || which == V || which == K_SCALE || which == V_SCALE;
+  bool keys = which == K || which == V || which == K_SCALE || which == V_SCALE || which == D_K || which == D_V;
   int64_t total = keys ? p->total_k : p->total_q, tokens = t->page ? t->page : keys ? p->keys : p->queries,
           W = t->bits == 4 ? t->width / 2 : t->width, H = t->heads, sequences = t->page ? p->pages : w->batch;
   uint64_t odd = w->seed >> 8;
@@ -134,7 +134,7 @@ static size_t lie(const attended *p, uint32_t which, tensor *t, int64_t *given) 
 
 /* since: only the last tokens of each sequence, as many as it has queries; they are the first of t. */
 static void put(const attended *p, uint32_t which, const tensor *t, const double *x, bool since) {
-  bool keys = which != Q;
+  bool keys = which != Q && which != O && which != D_O;
   const int64_t *first = keys ? p->k0 : p->q0, *n = keys ? p->room : p->nq, total = keys ? p->total_k : p->total_q;
   size_t size = (size_t)tg_type_bytes(t->type);
   for (int64_t b = 0; b < p->which->batch; b++)
@@ -272,6 +272,99 @@ static void place_arguments(tg_attention_checks *g, const attended *p, tg_attent
   }
 }
 
+/* Of a result, the bytes of a row of it. */
+static size_t bytes_of_row(const tensor *t) { return (size_t)t->width * (size_t)tg_type_bytes(t->type); }
+
+static char *row_of(const tensor *t, int64_t b, int64_t h, int64_t first, int64_t token) {
+  return t->data + element(t, b, h, first, token) * (size_t)tg_type_bytes(t->type);
+}
+
+/* A result of rows whose bits are all ones, for the tokens of the queries or of the keys. */
+static void place_rows(tg_attention_checks *g, const attended *p, uint32_t which, const char *name, bool keys,
+                       tensor *t, int64_t *given, char **before) {
+  size_t bytes = lie(p, which, t, given);
+  t->data = place_result(g, which, name, bytes, before);
+  for (int64_t b = 0; b < g->which->batch; b++)
+    for (int64_t h = 0; h < t->heads; h++)
+      for (int64_t i = 0; i < (keys ? p->room : p->nq)[b]; i++)
+        memset(row_of(t, b, h, (keys ? p->k0 : p->q0)[b], i), 0xff, bytes_of_row(t));
+  keep(g, which, *before);
+}
+
+static float *lse_of(const attended *p, float *lse, int64_t b, int64_t h, int64_t i) {
+  if (p->query_starts) return lse + h * p->total_q + p->q0[b] + i;
+  return lse + (b * p->d->heads + h) * p->queries + i;
+}
+
+/* ---- gradients ---- */
+
+/* dQ, dK and dV, as they are before a run, and what they must be. */
+typedef struct gradients {
+  tensor t[ATTENDED_GRADIENTS];
+  char *before[ATTENDED_GRADIENTS];
+  attended_gradients of;
+} gradients;
+static const char *const gradient_names[ATTENDED_GRADIENTS] = {"dQ", "dK", "dV"};
+
+static void place_input(tg_attention_checks *g, const attended *p, uint32_t which, const char *name, tensor *t,
+                        const double *x, int64_t *given) {
+  size_t bytes = lie(p, which, t, given);
+  t->data = tg_place_operand(&g->at, &g->env, which, name, bytes, g->which->front);
+  memset(t->data, 0xff, bytes);
+  put(p, which, t, x, false);
+}
+
+static void place_gradients(tg_attention_checks *g, attended *p, const tensor *of, tg_attention_call *call,
+                            gradients *out) {
+  tensor o = of[O], d_o = of[O];
+  int64_t *given[ATTENDED_GRADIENTS] = {call->d_q_strides, call->d_k_strides, call->d_v_strides},
+          rows = g->d.heads * (p->query_starts ? p->total_q : g->which->batch * p->queries);
+  void **to[ATTENDED_GRADIENTS] = {&call->d_q, &call->d_k, &call->d_v};
+  tg_attended_gradients(p, &out->of);
+  place_input(g, p, O, "O", &o, out->of.o, call->o_strides);
+  place_input(g, p, D_O, "dO", &d_o, out->of.d_o, call->d_o_strides);
+  call->o = o.data, call->d_o = d_o.data;
+  size_t bytes = (size_t)rows * sizeof(float);
+  char *lse = tg_place_operand(&g->at, &g->env, LSE, "LSE", bytes, g->which->front);
+  memset(lse, 0xff, bytes);
+  call->lse = (float *)(void *)lse;
+  for (int64_t b = 0; b < g->which->batch; b++)
+    for (int64_t h = 0; h < g->d.heads; h++)
+      for (int64_t i = 0; i < p->nq[b]; i++)
+        *lse_of(p, call->lse, b, h, i) = (float)out->of.lse[h * p->total_q + p->q0[b] + i];
+  for (uint32_t t = 0; t < ATTENDED_GRADIENTS; t++) {
+    out->t[t] = (tensor){.type = of[Q + t].type, .heads = of[Q + t].heads, .width = of[Q + t].width};
+    place_rows(g, p, D_Q + t, gradient_names[t], t != ATTENDED_DQ, &out->t[t], given[t], &out->before[t]);
+    *to[t] = out->t[t].data;
+  }
+}
+
+/* One row of a result, of token i: each element within its bound. */
+static void judge_gradient(tg_attention_checks *g, const attended *p, const gradients *x, uint32_t t, int64_t b,
+                           int64_t h, int64_t i) {
+  const tensor *of = &x->t[t];
+  int64_t first = (t ? p->k0 : p->q0)[b], from = (h * (t ? p->total_k : p->total_q) + first + i) * of->width;
+  char *at = row_of(of, b, h, first, i);
+  for (int64_t e = 0; e < of->width; e++) {
+    double got = tg_number_get(of->type, at, (size_t)e), want = x->of.want[t][from + e],
+           allowed = x->of.away[t][from + e] + tg_attended_ulp(of->type, want) + 0x1p-100;
+    if (fabs(got - want) <= allowed) continue;
+    wrong(g, i, e, got, want, "%s[%lld,%lld] is %.9g instead of %.9g: %.3g away, %.3g allowed (sequence %lld: %lld "
+          "queries, %lld keys; head %lld)", gradient_names[t], (long long)i, (long long)e, got, want, fabs(got - want),
+          allowed, (long long)b, (long long)p->nq[b], (long long)p->nk[b], (long long)h);
+  }
+  restore(g, D_Q + t, x->before[t], at, bytes_of_row(of));
+}
+
+static void judge_gradients(tg_attention_checks *g, const attended *p, const gradients *x) {
+  for (uint32_t t = 0; t < ATTENDED_GRADIENTS; t++) {
+    for (int64_t b = 0; b < g->which->batch; b++)
+      for (int64_t h = 0; h < x->t[t].heads; h++)
+        for (int64_t i = 0; i < (t ? p->room : p->nq)[b] && !g->wrong; i++) judge_gradient(g, p, x, t, b, h, i);
+    if (!g->wrong) judge_memory(g, D_Q + t, x->before[t]);
+  }
+}
+
 /* ---- comparing ---- */
 
 static bool same(double got, double want) { return got == want || (got != got && want != want); }
@@ -305,11 +398,6 @@ static void judge_lse(tg_attention_checks *g, const attended *p, const attended_
 /* What a run left of a head of a sequence. */
 typedef struct { tensor *o; char *before, *lse_before; float *lse; } left;
 
-static float *lse_of(const attended *p, const left *x, int64_t b, int64_t h, int64_t i) {
-  if (p->query_starts) return x->lse + h * p->total_q + p->q0[b] + i;
-  return x->lse + (b * p->d->heads + h) * p->queries + i;
-}
-
 static void judge_head(tg_attention_checks *g, const attended *p, const left *x, int64_t b, int64_t h) {
   int64_t m = p->nq[b], n = p->nk[b], E = p->d->value_head;
   bool random = g->which->kind == TG_ATTENTION_RANDOM, judged = random || g->which->kind == TG_ATTENTION_SPECIAL;
@@ -336,7 +424,7 @@ static void judge_head(tg_attention_checks *g, const attended *p, const left *x,
     g->rows += worst > 0 || plain > 0, g->kernel += worst * worst, g->naive += plain * plain;
     restore(g, O, x->before, at, (size_t)E * size);
     if (x->lse) {
-      float *lse = lse_of(p, x, b, h, i);
+      float *lse = lse_of(p, x->lse, b, h, i);
       judge_lse(g, p, &r, i, (double)*lse);
       restore(g, LSE, x->lse_before, (char *)lse, sizeof *lse);
     }
@@ -421,19 +509,15 @@ static void check(void *arg) {
                 {.type = d->v, .heads = d->kv_heads, .width = d->value_head},
                 {.type = d->o, .heads = d->heads, .width = d->value_head}};
   left x = {.o = &t[O]};
+  gradients back;
   char message[512] = "";
   if (!tg_attention_check_applies(d, w->kind)) tg_fail(&g->env, TG_EINVAL, "error: the check does not apply");
   tg_attended_fill(&p);
   place_inputs(g, &p, t, &call);
   place_arguments(g, &p, &call);
-  size_t bytes = lie(&p, O, &t[O], call.o_strides), size = (size_t)tg_type_bytes(d->o);
-  call.o = t[O].data = place_result(g, O, "O", bytes, &x.before);
-  for (int64_t b = 0; b < w->batch; b++)
-    for (int64_t h = 0; h < d->heads; h++)
-      for (int64_t i = 0; i < p.nq[b]; i++)
-        memset(t[O].data + element(&t[O], b, h, p.q0[b], i) * size, 0xff, (size_t)d->value_head * size);
-  keep(g, O, x.before);
-  if (d->lse && w->seed % 4) {
+  if (d->backward) place_gradients(g, &p, t, &call, &back);
+  else place_rows(g, &p, O, "O", false, &t[O], call.o_strides, &x.before), call.o = t[O].data;
+  if (d->lse && w->seed % 4 && !d->backward) {
     int64_t n = d->heads * (p.query_starts ? p.total_q : w->batch * p.queries);
     char *at = place_result(g, LSE, "LSE", (size_t)n * sizeof(float), &x.lse_before);
     call.lse = x.lse = (float *)(void *)at;
@@ -443,13 +527,15 @@ static void check(void *arg) {
   tg_places_seal(&g->at);
   tg_status status = g->run(g->user, &call, message, sizeof message);
   if (status != TG_OK) return wrong(g, -1, -1, 0, 0, "it cannot be run: %s", message);
-  judge(g, &p, &x);
+  if (d->backward) judge_gradients(g, &p, &back);
+  else judge(g, &p, &x);
   for (uint32_t i = 0; i < PLACES && !g->wrong; i++) {
     const tg_placed *in = &g->at.part[i];
-    bool appended = d->append && (i == K || i == V);
+    bool appended = d->append && (i == K || i == V),
+         judged = d->backward ? i >= D_Q && i <= D_V : i == O || i == LSE;
     if (appended && memcmp(in->in.room, g->whole[i - K], in->in.room_bytes))
       wrong(g, -1, -1, 0, 0, "%s is not what was appended to it, or something else of it was written", in->name);
-    if (i != O && i != LSE && !appended && in->in.map && tg_hash(in->in.room, in->in.room_bytes, 0) != in->hash)
+    if (!judged && !appended && in->in.map && tg_hash(in->in.room, in->in.room_bytes, 0) != in->hash)
       wrong(g, -1, -1, 0, 0, "%s was written", in->name);
   }
 }
@@ -474,6 +560,7 @@ bool tg_attention_check_applies(const tg_attention_desc *d, tg_attention_kind ki
   bool exact = d->base2 && d->scale && *d->scale == 1 && d->soft_cap == 0 && d->dropout == 0 && !d->rotary;
   if (d->kv_bits && d->alibi) exact = false;   /* its data have large integers */
   if ((d->kv_bits || d->rotary) && kind == TG_ATTENTION_SPECIAL) return false;
+  if (d->backward) return kind == TG_ATTENTION_RANDOM;
   return kind < TG_ATTENTION_KINDS && (exact || kind >= TG_ATTENTION_RANDOM);
 }
 
@@ -487,13 +574,16 @@ static tg_status compile_mods(tg_attention_checks *g) {
   for (uint32_t a = 0; a < TG_ATTENTION_ARGS && d->arg[a].name; a++)
     ADD(" in(gate_arg%u, %s, [gate_m, gate_n]);", a, tg_type_name[d->arg[a].type]);
   ADD(" out(gate_new, f32, [gate_m, gate_n]); out(gate_seen, i32, [gate_m, gate_n]);\n");
+  if (d->backward) ADD(" out(gate_slope, f32, [gate_m, gate_n]);\n");
   ADD("range(q, gate_m) range(k, gate_n) { let score = gate_score[q,k];");
   for (uint32_t a = 0; a < TG_ATTENTION_ARGS && d->arg[a].name; a++) {
     bool narrow = d->arg[a].type == TG_F16 || d->arg[a].type == TG_BF16;
     ADD(narrow ? " let %s = f32(gate_arg%u[q,k]);" : " let %s = gate_arg%u[q,k];", d->arg[a].name, a);
   }
-  ADD(" gate_new[q,k] = %s;\ngate_seen[q,k] = where(%s, i32(1), i32(0)); } }\n", d->score_mod ? d->score_mod : "score",
+  ADD(" gate_new[q,k] = %s;\ngate_seen[q,k] = where(%s, i32(1), i32(0));", d->score_mod ? d->score_mod : "score",
       d->mask_mod ? d->mask_mod : "q == q");
+  if (d->backward) ADD("\ngate_slope[q,k] = derivative(%s, score);", d->score_mod ? d->score_mod : "score");
+  ADD(" } }\n");
 #undef ADD
   if (n >= sizeof text) return tg_context_fail(g->context, TG_EINVAL, "the modifications' texts are too long to check");
   const int64_t most = INT32_MAX;

@@ -97,11 +97,13 @@ static void draw_arguments(attended *p) {
   }
 }
 
-/* The modifications alone, for all queries and keys of a head. */
-static void modify(const attended *p, int64_t b, int64_t h, const float *score, float *out, int32_t *seen) {
+/* The modifications alone, for all queries and keys of a head. slope: of gradients, their derivative; NULL: it is not
+ * wanted. */
+static void modify(const attended *p, int64_t b, int64_t h, const float *score, float *out, int32_t *seen,
+                   float *slope) {
   int64_t m = p->nq[b], n = p->nk[b], params[] = {b, h, m, n};
   size_t all = (size_t)(m * n);
-  tg_argument buffers[3 + TG_ATTENTION_ARGS] = {{(void *)(uintptr_t)score, all * sizeof *score}};
+  tg_argument buffers[4 + TG_ATTENTION_ARGS] = {{(void *)(uintptr_t)score, all * sizeof *score}};
   uint32_t count = 1;
   for (uint32_t a = 1; a <= TG_ATTENTION_ARGS && p->d->arg[a - 1].name; a++) {
     tg_type t = p->d->arg[a - 1].type;
@@ -113,6 +115,8 @@ static void modify(const attended *p, int64_t b, int64_t h, const float *score, 
     buffers[count++] = (tg_argument){x, bytes};
   }
   buffers[count++] = (tg_argument){out, all * sizeof *out}, buffers[count++] = (tg_argument){seen, all * sizeof *seen};
+  if (p->d->backward && !slope) slope = tg_new(p->env, float, m * n);
+  if (p->d->backward) buffers[count++] = (tg_argument){slope, all * sizeof *slope};
   tg_launch l = {.buffers = buffers, .buffers_n = count, .params = params, .params_n = TG_COUNT(params)};
   tg_status s = all ? tg_kernel_run(p->mods, &l) : TG_OK;
   if (s) tg_fail(p->env, s, "%s", tg_error_message(p->context));
@@ -157,7 +161,7 @@ static void look(attended *p) {
       int64_t m = p->nq[b], n = p->nk[b];
       uint8_t *seen = p->seen[b * p->d->heads + h] = tg_new(p->env, uint8_t, m * n);
       int32_t *by = p->mods ? tg_new(p->env, int32_t, m * n) : NULL;
-      if (by) modify(p, b, h, tg_new(p->env, float, m * n), tg_new(p->env, float, m * n), by);
+      if (by) modify(p, b, h, tg_new(p->env, float, m * n), tg_new(p->env, float, m * n), by, NULL);
       for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < n; j++) seen[i * n + j] = sees(p, b, h, i, j) && (!by || by[i * n + j]);
     }
@@ -338,11 +342,11 @@ static void modify_scores(const attended *p, int64_t b, int64_t h, double *s, do
   float *in = tg_new(p->env, float, n), *out = tg_new(p->env, float, n), *moved = tg_new(p->env, float, n);
   int32_t *seen = tg_new(p->env, int32_t, n);
   for (int64_t x = 0; x < n; x++) in[x] = (float)s[x];
-  modify(p, b, h, in, out, seen);
+  modify(p, b, h, in, out, seen, NULL);
   double *spread = tg_new(p->env, double, n);
   for (int side = -1; side <= 1 && away; side += 2) {
     for (int64_t x = 0; x < n; x++) in[x] = (float)(s[x] + side * (away[x] + 2 * u * fabs(s[x])));
-    modify(p, b, h, in, moved, seen);
+    modify(p, b, h, in, moved, seen, NULL);
     for (int64_t x = 0; x < n; x++) spread[x] = fmax(spread[x], fabs((double)moved[x] - (double)out[x]));
   }
   for (int64_t x = 0; x < n; x++) {
@@ -389,10 +393,52 @@ void tg_attended_scores(const attended *p, int64_t b, int64_t h, bool single, do
   }
 }
 
+/* ---- derivatives of scores ---- */
+
+/* slope *= the derivative of score_mod at s, which may be `away`. */
+static void modify_slopes(const attended *p, int64_t b, int64_t h, const double *s, const double *away, double *slope,
+                          double *slope_away) {
+  int64_t n = p->nq[b] * p->nk[b];
+  float *in = tg_new(p->env, float, n), *out = tg_new(p->env, float, n), *at = tg_new(p->env, float, n),
+        *moved = tg_new(p->env, float, n);
+  int32_t *seen = tg_new(p->env, int32_t, n);
+  double *spread = tg_new(p->env, double, n);
+  for (int64_t x = 0; x < n; x++) in[x] = (float)s[x];
+  modify(p, b, h, in, out, seen, at);
+  for (int side = -1; side <= 1; side += 2) {
+    for (int64_t x = 0; x < n; x++) in[x] = (float)(s[x] + side * (away[x] + 2 * u * fabs(s[x])));
+    modify(p, b, h, in, out, seen, moved);
+    for (int64_t x = 0; x < n; x++) spread[x] = fmax(spread[x], fabs((double)moved[x] - (double)at[x]));
+  }
+  for (int64_t x = 0; x < n; x++) {
+    double own = (double)at[x], off = spread[x] + 8 * u * (fabs(own) + 1);
+    slope_away[x] = fabs(own) * slope_away[x] + fabs(slope[x]) * off;
+    slope[x] *= own;
+  }
+}
+
+/* 1 - tanh^2 of what is away from its place by `off` moves by 2 tanh off, and is rounded twice. */
+void tg_attended_slopes(const attended *p, int64_t b, int64_t h, double *slope, double *away) {
+  const tg_attention_desc *d = p->d;
+  int64_t n = p->nk[b], all = p->nq[b] * n, kv = h / (d->heads / d->kv_heads);
+  const double *q = p->q + (h * p->total_q + p->q0[b]) * d->head, *k = p->k + (kv * p->total_k + p->k0[b]) * d->head;
+  const uint8_t *seen = p->seen[b * d->heads + h];
+  double *s = tg_new(p->env, double, all), *off = tg_new(p->env, double, all), cap = (double)d->soft_cap;
+  for (int64_t x = 0; x < all; x++) {
+    slope[x] = 1, away[x] = 0;
+    if (!seen[x] || (cap == 0 && !d->score_mod)) continue;
+    s[x] = product(p, q + x / n * d->head, k + x % n * d->head, &off[x]);
+    if (cap == 0) continue;
+    double t = s[x] / cap;
+    slope[x] = 1 - t * t, away[x] = 2 * fabs(t) * off[x] / cap + 2 * u;
+  }
+  if (d->score_mod) modify_slopes(p, b, h, s, off, slope, away);
+}
+
 /* ---- dropout ---- */
 
-/* What a weight is multiplied by, in plain steps from the definition in tg/attention.h. */
-static double kept(const attended *p, int64_t b, int64_t h, int64_t i, int64_t j) {
+/* In plain steps from the definition in tg/attention.h. */
+double tg_attended_kept(const attended *p, int64_t b, int64_t h, int64_t i, int64_t j) {
   uint32_t c[4] = {(uint32_t)(j / 8), (uint32_t)i, (uint32_t)(b * p->d->heads + h), p->offset},
            key[2] = {(uint32_t)p->seed, (uint32_t)(p->seed >> 32)};
   double share = rint((double)p->d->dropout * 65536);
@@ -458,7 +504,7 @@ void tg_attended_row(const attended *p, int64_t b, int64_t h, int64_t i, const d
     if (!sees_it[j]) continue;
     double w = exp2((s[j] - max) * base);
     double e = away && w > 0 ? (away[i * n + j] + 2 * u * (max - s[j])) * base / log2e + 4 * u : 0;
-    l += w, le += w * e, w *= kept(p, b, h, i, j);
+    l += w, le += w * e, w *= tg_attended_kept(p, b, h, i, j);
     for (int64_t c = 0; c < E; c++) {
       if (w < 0x1p-120 && !isfinite(v[j * E + c])) {
         out->loose[c] = true;
@@ -490,7 +536,7 @@ void tg_attended_naive(const attended *p, int64_t b, int64_t h, int64_t i, const
   for (int64_t j = 0; j < n && max > -INFINITY; j++) {
     if (!(s[j] > none)) continue;
     float w = exp2f((float)s[j] - max);
-    l += w, w *= (float)kept(p, b, h, i, j);
+    l += w, w *= (float)tg_attended_kept(p, b, h, i, j);
     for (int64_t c = 0; c < E; c++) sum[c] += w * (float)v[j * E + c];
   }
   for (int64_t c = 0; c < E; c++) o[c] = l > 0 ? tg_round_to(d->o, (double)(sum[c] / l)) : 0;

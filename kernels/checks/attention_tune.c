@@ -52,7 +52,11 @@ static void choose_values(const tg_attention *a, const tg_attention_problem *q, 
   value[ATTENTION_ROWS] = rows, value[ATTENTION_KEYS] = keys;
   value[ATTENTION_LDQ] = value[ATTENTION_LDK] = q->head;
   value[ATTENTION_LDV] = value[ATTENTION_LDO] = q->value_head;
+  value[ATTENTION_LDDQ] = value[ATTENTION_LDDK] = q->head;
+  value[ATTENTION_LDDO] = value[ATTENTION_LDDV] = q->value_head;
   value[ATTENTION_AT] = (a->causal == TG_CAUSAL_BOTTOM_RIGHT ? keys - queries : 0) + first;
+  /* of gradients, rows in the middle of the part's keys, of which they see as many as rows do on the mean */
+  if (q->backward && q->partial) value[ATTENTION_AT] = keys / 2;
   value[ATTENTION_WINDOW] = larger(1, a->window);
   if (heads) value[ATTENTION_AT] = keys, value[ATTENTION_WINDOW] = (int64_t)1 << 31;
   value[ATTENTION_QUERY0] = first;
@@ -81,6 +85,14 @@ static void choose_grid_values(const tg_attention *a, int64_t queries, int64_t k
   }
 }
 
+/* The roundings behind one another in one sum of a kernel for so many rows and keys: as in tg_attention_space. */
+static uint64_t roundings_of(const tg_attention_problem *q, int64_t rows, int64_t keys) {
+  if (!q->backward) return 2 * (uint64_t)keys;
+  /* a score is a sum over a head, what its weight is multiplied by one over a value_head, and both stand in a sum over
+   * keys (dQ) or rows (dK, dV) */
+  return (uint64_t)(q->head + q->value_head + larger(rows, keys));
+}
+
 tg_status tg_attention_space_of(tg_context *c, const tg_attention_desc *d, int64_t queries, int64_t keys,
                                 tg_attention_space *out) {
   int64_t value[ATTENTION_VALUES];
@@ -88,7 +100,9 @@ tg_status tg_attention_space_of(tg_context *c, const tg_attention_desc *d, int64
   if (s != TG_OK) return s;
   const tg_attention *a = &out->plan;
   const tg_attention_problem *p = &a->problem;
-  if (p->backward) return tg_kit_fail(c, TG_EINVAL, "tg_attention_tune: a plan with backward is not tuned");
+  if (p->backward && a->plan.device)
+    return tg_kit_fail(c, TG_EINVAL, "tg_attention_tune: on a device a plan with backward is not tuned: its kernels, "
+                                     "with a task for each query or key, have no knobs");
   if (a->plan.device && (p->page || p->dropout || p->block_rows || p->kv_bits || p->rotary || a->append))
     return tg_kit_fail(c, TG_EINVAL, "tg_attention_tune: on a device a plan with page_size, append, dropout, "
                                      "block_rows, kv_bits or rotary is not tuned");
@@ -97,20 +111,23 @@ tg_status tg_attention_space_of(tg_context *c, const tg_attention_desc *d, int64
     return tg_kit_fail(c, TG_EINVAL, "tg_attention_tune: no plan of this descriptor serves %lld queries of %lld keys",
                        (long long)queries, (long long)keys);
   bool heads = a->heads_are_rows && queries == 1;
-  int64_t most = keys < ATTENTION_BLOCK && tg_attention_is_masked(&a->problem) ? ATTENTION_FEW : a->rows,
+  bool few = keys < ATTENTION_BLOCK && tg_attention_is_masked(&a->problem) && !p->backward;
+  int64_t most = few ? ATTENTION_FEW : a->rows,
           rows = smaller(heads ? a->heads / a->kv_heads : queries, smaller(a->rows, most));
   const tg_kit_part *part = tg_kit_part_for(a->part, a->parts_n, &rows, 1);
   if (!part) return tg_kit_fail(c, TG_INTERNAL, "internal error: no part has %lld rows", (long long)rows);
   out->problem = a->problem;
   bool grid = a->plan.device != NULL;
+  int64_t of_keys = heads || p->backward ? a->kv_heads : a->heads;   /* whose keys are divided */
   if (!grid) tg_attention_narrow(&out->problem, part->size[0]);
   if (grid) choose_grid_values(a, queries, keys, value);
-  else if (rows <= ATTENTION_FEW && tg_attention_most_parts(false, heads ? a->kv_heads : a->heads, keys) > 1)
-    out->problem.partial = true, out->problem.lse = false;
-  if (!grid && rows <= ATTENTION_FEW)
+  else if ((p->backward || rows <= ATTENTION_FEW) && tg_attention_most_parts(p->backward, of_keys, keys) > 1)
+    out->problem.partial = true, out->problem.lse = p->backward && p->lse;
+  if (p->backward && out->problem.partial) keys = tg_attention_keys_of_part(true, of_keys, keys);
+  if (!grid && !p->backward && rows <= ATTENTION_FEW)
     keys = larger(smaller(keys, ATTENTION_SPLIT), keys_in_memory(&c->target, &a->problem, rows));
   if (!grid) choose_values(a, &out->problem, queries, keys, rows, heads, value);
-  out->roundings = 2 * (uint64_t)keys;
+  out->roundings = roundings_of(p, rows, keys);
   out->choice = &part->choice;
   out->bindings_n = tg_attention_bind(&out->problem, part->choice.sketch, out->binding);
   out->params_n = 0;
@@ -150,10 +167,10 @@ tg_status tg_attention_tune_sized(tg_context *c, const tg_attention_desc *desc, 
 
 /* ---- the problem as text: numbers, then texts, each behind its length ---- */
 
-enum { FIELDS = 33, NUMBERS = FIELDS + 3 * TG_ATTENTION_ARGS, TEXTS = 2 + TG_ATTENTION_ARGS };
+enum { FIELDS = 34, NUMBERS = FIELDS + 3 * TG_ATTENTION_ARGS, TEXTS = 2 + TG_ATTENTION_ARGS };
 
 /* Heads, batches and lengths do not change the kernel of a run: two heads of K and V, each of its group, show how they
- * lie. A grid's group and numbers of keys do. */
+ * lie. A grid's group and numbers of keys do. Of gradients two heads share one of K and V, and both add to its. */
 static void list_numbers(const tg_attention_desc *d, const tg_attention_problem *q, int64_t *v) {
   uint32_t scale = 0, cap, dropout, n = 0;
   if (d->scale) memcpy(&scale, d->scale, sizeof scale);
@@ -163,7 +180,7 @@ static void list_numbers(const tg_attention_desc *d, const tg_attention_problem 
       d->alibi, d->mask, d->mask_per, d->head,    d->value_head, d->window, d->scale != NULL,
       scale,    cap,     q->rows.lo,  q->rows.hi, q->partial,    d->sinks,  q->grid ? q->group : 0,
       q->keys.lo, q->keys.hi, d->page_size, dropout, d->block_rows, d->block_keys, d->block_per,
-      d->kv_bits, d->kv_scale, d->kv_group, d->rotary, d->rotary_neighbours};
+      d->kv_bits, d->kv_scale, d->kv_group, d->rotary, d->rotary_neighbours, d->backward};
   for (; n < FIELDS; n++) v[n] = fields[n];
   for (uint32_t i = 0; i < TG_ATTENTION_ARGS; i++)
     v[n++] = d->arg[i].name != NULL, v[n++] = d->arg[i].type, v[n++] = d->arg[i].per;
@@ -221,11 +238,11 @@ static bool read_about(const char *at, described *d) {
                                 .causal = (uint8_t)v[4], .lse = (uint8_t)v[5], .base2 = (uint8_t)v[6],
                                 .alibi = (uint8_t)v[7], .mask = (uint8_t)v[8], .mask_per = (uint8_t)v[9],
                                 .head = (int32_t)v[10], .value_head = (int32_t)v[11], .window = v[12],
-                                .heads = 2 * (int32_t)larger(1, v[20]), .kv_heads = 2, .page_size = v[23],
+                                .heads = 2 * (int32_t)larger(v[33] ? 2 : 1, v[20]), .kv_heads = 2, .page_size = v[23],
                                 .block_rows = (int32_t)v[25], .block_keys = (int32_t)v[26],
                                 .block_per = (uint8_t)v[27], .kv_bits = (uint8_t)v[28], .kv_scale = (uint8_t)v[29],
                                 .kv_group = (int32_t)v[30], .rotary = (int32_t)v[31],
-                                .rotary_neighbours = (uint8_t)v[32]};
+                                .rotary_neighbours = (uint8_t)v[32], .backward = (uint8_t)v[33]};
   memcpy(&d->desc.dropout, &dropout, sizeof dropout);
   memcpy(&d->scale, &scale, sizeof scale), memcpy(&d->desc.soft_cap, &cap, sizeof cap);
   if (v[13]) d->desc.scale = &d->scale;
@@ -258,9 +275,12 @@ static tg_status check_calls(tg_context *c, const described *d, const tg_attenti
                              uint64_t seed, char *message, size_t n) {
   tg_attention_checks *g = NULL;
   tg_attention_planned planned = {.context = c, .plan = plan};
-  int64_t least = larger(d->partial ? ATTENTION_SPLIT + 1 : 1, d->keys.lo),
+  /* keys are divided if there are more than so many; fewer of gradients' are not */
+  int64_t split = d->desc.backward ? ATTENTION_LEAST : ATTENTION_SPLIT,
+          least = larger(d->partial ? split + 1 : 1, d->keys.lo),
           most_keys = smaller(least + MORE_KEYS, d->keys.hi), most_rows = smaller(d->rows.lo + MORE_ROWS, d->rows.hi);
   if (!d->grid) most_rows = d->rows.hi;
+  if (d->desc.backward && !d->partial) most_keys = smaller(most_keys, split);
   tg_cuts cuts = {.state = seed};
   static const int64_t blocks[] = {8, 24, 32, 64, 128};   /* of rows and of keys, whose knobs the words name only */
   int64_t v[TG_CUT_NUMBERS];
@@ -286,7 +306,7 @@ static tg_status check_calls(tg_context *c, const described *d, const tg_attenti
   }
   for (int i = 0; i < TG_ATTENTION_RANDOM && s == TG_OK; i++) {
     tg_attention_case x = {.kind = (tg_attention_kind)i, .batch = 1, .queries = most_rows,
-                           .keys = larger(least, smaller((d->partial ? ATTENTION_SPLIT : 0) + 64, most_keys)),
+                           .keys = larger(least, smaller((d->partial ? split : 0) + 64, most_keys)),
                            .seed = seed};
     if (d->desc.rotary) x.keys = larger(x.keys, x.queries);
     suit_device(d, plan, &x);

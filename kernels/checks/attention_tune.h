@@ -14,7 +14,8 @@ typedef struct tg_attention_space {
   uint32_t bindings_n;
   int64_t params[ATTENTION_VALUES];      /* of the run that is timed */
   uint32_t params_n;
-  uint64_t roundings;                    /* as in tg_tune_kind: each key is added, and what was added before rescaled */
+  /* as in tg_tune_kind: each key is added, and what was added before rescaled; gradients: roundings_of */
+  uint64_t roundings;
   tg_attention_def def[ATTENTION_SKETCHES];
   const tg_kernel_def *defs[ATTENTION_SKETCHES];
   uint32_t defs_n;

@@ -190,6 +190,66 @@ static bool caught(tg_context *c, int desc, tg_attention_kind kind, fault f, tg_
   return found;
 }
 
+/* ---- gradients: those of a plan, and the same with a fault ---- */
+
+typedef enum spoil { RIGHT, DQ_SCALED, DK_SCALED, DV_SCALED, NO_DELTA, LAST_KEY_LOST, BETWEEN_KEYS, WRITES_DO, SPOILS } spoil;
+static const char *const spoils[SPOILS] = {"nothing", "dQ is off by a 1024th", "dK is off by a 1024th", "dV is off by a 1024th", "delta is left out", "dK of the last key is left out", "writes between rows of dK", "writes to dO"};
+typedef struct { tg_attention_planned planned; const tg_attention_desc *d; spoil by; } spoiling;
+
+static void scale_all(tg_type t, void *x, int64_t n) {
+  for (int64_t i = 0; i < n; i++) tg_number_put(t, x, (size_t)i, tg_number_get(t, x, (size_t)i) * (1 + 0x1p-10));
+}
+
+/* Faults are planted into dense operands, and one into rows with gaps. */
+static tg_status spoiled(void *user, const tg_attention_call *given, char *message, size_t n) {
+  spoiling *x = user;
+  const tg_attention_desc *d = x->d;
+  tg_attention_call c = *given;
+  int64_t E = d->value_head ? d->value_head : d->head, keys = c.batch * d->kv_heads * c.keys;
+  void *zeros = calloc((size_t)(c.batch * d->heads * c.queries * E), sizeof(double));
+  if (x->by == NO_DELTA) c.o = zeros;
+  tg_status s = tg_attention_check_plan(&x->planned, &c, message, n);
+  free(zeros);
+  if (s != TG_OK) return s;
+  if (x->by == DQ_SCALED) scale_all(type_of(d->q), c.d_q, c.batch * d->heads * c.queries * d->head);
+  if (x->by == DK_SCALED) scale_all(type_of(d->k), c.d_k, keys * d->head);
+  if (x->by == DV_SCALED) scale_all(type_of(d->v), c.d_v, keys * E);
+  for (int64_t e = 0; e < d->head && x->by == LAST_KEY_LOST; e++) tg_number_put(type_of(d->k), c.d_k, (size_t)((keys - 1) * d->head + e), 0);
+  if (x->by == BETWEEN_KEYS) tg_number_put(type_of(d->k), c.d_k, (size_t)d->head, 1);
+  if (x->by == WRITES_DO) ((char *)(uintptr_t)c.d_o)[0] ^= 1;
+  return TG_OK;
+}
+
+static const tg_attention_desc gradients[] = {
+  {.head = 16, .heads = 4, .kv_heads = 2, .queries = {0, 200}, .keys = {0, 200}, .backward = 1},
+  {.head = 24, .heads = 2, .kv_heads = 1, .queries = {0, 70}, .keys = {0, 700}, .causal = TG_CAUSAL_BOTTOM_RIGHT, .mask = TG_F32, .mask_per = TG_PER_QUERY | TG_PER_KEY, .backward = 1},
+  {.q = TG_F16, .k = TG_BF16, .o = TG_F32, .head = 9, .value_head = 7, .heads = 4, .kv_heads = 2, .queries = {0, 200}, .keys = {0, 200}, .window = 11, .soft_cap = 2, .backward = 1},
+  {.head = 16, .heads = 2, .kv_heads = 2, .queries = {0, 200}, .keys = {0, 200}, .base2 = 1, .causal = TG_CAUSAL_TOP_LEFT, .score_mod = "score + bias * score * 0.25f", .mask_mod = "at_q != at_k",
+   .arg = {{"bias", TG_F16, TG_PER_KEY}, {"at_q", TG_I32, TG_PER_QUERY}, {"at_k", TG_I32, TG_PER_KEY}}, .backward = 1},
+  {.head = 20, .heads = 2, .kv_heads = 2, .queries = {0, 200}, .keys = {0, 200}, .alibi = 1, .sinks = 1, .dropout = 0.25f, .mask = TG_BOOL, .mask_per = TG_PER_KEY, .backward = 1},
+};
+
+static void check_gradients(tg_context *c, const tg_attention_desc *d, bool faults_too) {
+  static const int64_t sizes[][2] = {{40, 50}, {30, 7}, {1, 70}, {64, 33}, {70, 600}, {3, 0}};
+  tg_attention_checks *g = NULL;
+  tg_attention *plan = NULL;
+  tg_check_failure f;
+  CHECK(tg_attention_plan(c, d, &plan) == TG_OK && tg_attention_checks_open(c, d, &g) == TG_OK, "%s", tg_error_message(c));
+  if (!plan || !g) return;
+  spoiling x = {{.context = c, .plan = plan}, d, RIGHT};
+  for (uint64_t way = 0; way < 6 * TG_ATTENTION_LIES; way++) {
+    tg_attention_case w = {.kind = RANDOM, .batch = 1 + (int64_t)way % 3, .queries = sizes[way % 6][0], .keys = sizes[way % 6][1], .lie = (tg_attention_lie)(way / 6 % TG_ATTENTION_LIES), .lengths = way % 3 == 1, .front = way % 2, .seed = 177 + way};
+    if (w.keys > d->keys.hi) continue;
+    CHECK(tg_attention_check_one(g, spoiled, &x, &w, &f) == TG_OK, "right, and refused: %s", f.text);
+  }
+  for (x.by = RIGHT + 1; x.by < SPOILS && faults_too; x.by++) {
+    const tg_attention_case w = {.kind = RANDOM, .batch = 2, .queries = 40, .keys = 50, .lie = x.by == BETWEEN_KEYS ? TG_ATTENTION_GAPS : TG_ATTENTION_DENSE, .seed = 5};
+    CHECK(tg_attention_check_one(g, spoiled, &x, &w, &f) == TG_EINVAL, "%s: not caught", spoils[x.by]);
+  }
+  tg_attention_checks_close(g);
+  tg_attention_free(plan);
+}
+
 int main(void) {
   tg_context *c = NULL;
   tg_check_failure f;
@@ -199,6 +259,8 @@ int main(void) {
       if (tg_attention_check_applies(&descs[d], (tg_attention_kind)kind)) CHECK(!caught(c, d, (tg_attention_kind)kind, NONE, &f), "right, and refused: %s", f.text);
   for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) CHECK(caught(c, faults[i].desc, faults[i].kind, faults[i].f, &f), "%s: not caught by '%s'", faults[i].name, tg_attention_kind_name(faults[i].kind));
   CHECK(caught(c, 0, EXACT, LAST_QUERY, &f) && strstr(f.text, "check 'exact', batch") && strstr(f.text, "head 0") && f.row >= 0, "%s", f.text);
+  for (size_t i = 0; i < TG_COUNT(gradients); i++) check_gradients(c, &gradients[i], i == 0);
+  CHECK(!tg_attention_check_applies(&gradients[0], EXACT) && !tg_attention_check_applies(&gradients[0], SPECIAL), "gradients have checks that are not theirs");
   tg_context_free(c);
   return TEST_END();
 }

@@ -132,9 +132,33 @@ static void of_fields(tg_context *c, bool all) {
     other.page_size = d.page_size ? 0 : 4, other.kv_group = 0;
     CHECK(tuned_of(c, &other, rows[i].queries, d.keys.lo) == 0, "%s: a plan with other pages uses it", rows[i].name);
   }
-  const tg_attention_desc backward = {.head = 16, .queries = {24, 0}, .keys = {64, 0}, .backward = 1};
-  tg_tune_result *r = NULL;
-  CHECK(tg_attention_tune(c, &backward, 0, 0, NULL, &r) == TG_EINVAL && strstr(tg_error_message(c), "backward is not tuned"), "%s", tg_error_message(c));
+}
+
+/* Gradients: of all keys at once and of parts, which have a kernel each; forward plans use nothing of it. */
+static void of_gradients(tg_context *c, tg_context *none, bool all) {
+  static const float scale = 0.5f;
+  static const tg_binding slow[] = {{"VL", 4, 4, 1}, {"NV", 1, 1, 1}, {"G", 12, 12, 1}, {"KT", 4, 4, 1}, {"EV", 1, 1, 1}};
+  const tg_attention_desc d = {.head = 16, .heads = 4, .kv_heads = 2, .queries = {24, 0}, .keys = {40, 0}, .causal = TG_CAUSAL_BOTTOM_RIGHT, .backward = 1};
+  tg_attention_desc forward = d, other = d, more = d;
+  forward.backward = 0, forward.lse = 1, other.causal = TG_CAUSAL_NONE;
+  more.heads = more.kv_heads = 3, more.keys = (tg_dim){1, 80};
+  CHECK(tuned_of(c, &d, 24, 40) == 0, "gradients are tuned before anything was");
+  tune(c, &d, 0, 0, slow, 5);
+  CHECK(tuned_of(c, &d, 24, 40) == 1, "the plan for gradients does not use what was tuned");
+  CHECK(tuned_of(c, &more, 24, 77) == 1, "gradients of more heads and of other lengths do not use it");
+  CHECK(tuned_of(c, &forward, 24, 40) == 0, "a forward plan uses what was tuned for gradients");
+  CHECK(tuned_of(c, &other, 24, 40) == 0, "gradients of another kernel use it");
+  CHECK(tuned_of(none, &d, 24, 40) == 0, "gradients are tuned without a folder");
+  if (!all) return;
+  const tg_attention_desc parts = {.q = TG_F16, .o = TG_F32, .head = 16, .heads = 2, .kv_heads = 1, .queries = {24, 0}, .keys = {1, 700}, .backward = 1};
+  tune(c, &parts, 0, 600, slow, 5);
+  CHECK(tuned_of(c, &parts, 24, 600) == 1, "gradients of parts of the keys do not use what was tuned for them");
+  tune(c, &parts, 0, 200, slow, 5);
+  CHECK(tuned_of(c, &parts, 24, 200) == 2, "gradients of all keys at once do not use what was tuned for them");
+  tg_attention_desc mods = {.k = TG_BF16, .head = 16, .value_head = 32, .heads = 2, .queries = {24, 0}, .keys = {64, 0}, .window = 9, .scale = &scale, .soft_cap = 3, .alibi = 1, .sinks = 1, .dropout = 0.25f,
+                            .score_mod = "score + bias * score * 0.25f", .mask_mod = "place_q + i32(k) != 7", .arg = {{"bias", TG_F16, TG_PER_KEY}, {"place_q", TG_I32, TG_PER_QUERY}}, .backward = 1};
+  tune(c, &mods, 0, 0, slow, 5);
+  CHECK(tuned_of(c, &mods, 24, 64) == 1, "gradients of a descriptor with everything do not use what was tuned");
 }
 
 /* ---- a candidate that the search's own data do not tell ---- */
@@ -202,6 +226,7 @@ int main(int argc, char **argv) {
   of_many_rows(c, none);
   wrong_at_tails(none, true);
   of_fields(c, argc > 1 && !strcmp(argv[1], "all"));
+  of_gradients(c, none, argc > 1 && !strcmp(argv[1], "all"));
   if (argc > 1 && !strcmp(argv[1], "all")) { /* a minute more */
     of_few_rows(c);
     of_variants(c);
