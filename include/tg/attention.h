@@ -311,9 +311,9 @@ static inline tg_attention_info tg_attention_describe(const tg_attention *attent
  * is start if it is NULL. A candidate must pass the checks of attention before it is kept. Of a
  * mask_mod or a mask of bools runs of more than 16 rows are timed as if a quarter of their blocks of keys were seen in
  * part and the others as a whole. With backward it tunes the kernel of gradients, one for all numbers of rows: of all
- * keys at once, or, where keys are so many that a plan divides them, of a part; each has a choice of its own. TG_EINVAL:
- * the descriptor or a length is wrong, or it has a device and backward, page_size, append, dropout, block_rows, kv_bits
- * or rotary. */
+ * keys at once, or, where keys are so many that a plan divides them, of a part; each has a choice of its own.
+ * TG_EINVAL: the descriptor or a length is wrong, or it has a device and backward, page_size, append, dropout,
+ * block_rows, kv_bits or rotary. */
 TG_API tg_status tg_attention_tune_sized(tg_context *, const tg_attention_desc *, size_t desc_bytes, int64_t queries,
                                          int64_t keys, const tg_tune_options *, size_t options_bytes,
                                          tg_tune_result **out);

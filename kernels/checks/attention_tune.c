@@ -85,7 +85,7 @@ static void choose_grid_values(const tg_attention *a, int64_t queries, int64_t k
   }
 }
 
-/* The roundings behind one another in one sum of a kernel for so many rows and keys: as in tg_attention_space. */
+/* The roundings behind one another in one sum of a run of these rows and keys: as in tg_attention_space. */
 static uint64_t roundings_of(const tg_attention_problem *q, int64_t rows, int64_t keys) {
   if (!q->backward) return 2 * (uint64_t)keys;
   /* a score is a sum over a head, what its weight is multiplied by one over a value_head, and both stand in a sum over
