@@ -178,8 +178,22 @@ static void plant(tg_builder *tg_b_, void *user) {
   tg_range(z, 1) tg(O[z, 0] = 0 if N > 4 & N % 4 == 1);
 }
 
-static void wrong_at_tails(tg_context *c, bool checked) {
-  const tg_attention_desc d = {.head = 16, .queries = {24, 0}, .keys = {64, 0}};
+/* The same of gradients. */
+static void slow_gradients(tg_builder *tg_b_, void *user) {
+  tg_attention_backward->body(tg_b_, user);
+  tg_define_reg(long_sum, f32, [1]);
+  tg(long_sum[0] = 0);
+  tg_range(turn, 100000) tg(long_sum[0] = long_sum[0] * 0.5f + f32(turn));
+  tg_range(never, 1) tg(dV[never, 0] = 0 if long_sum[0] < 0);
+}
+
+static void plant_gradients(tg_builder *tg_b_, void *user) {
+  tg_attention_backward->body(tg_b_, user);
+  tg_range(once, 1) tg(dV[once, 0] = 0 if N > 4 & N % 4 == 1);
+}
+
+static void wrong_at_tails(tg_context *c, bool checked, bool backward) {
+  const tg_attention_desc d = {.head = 16, .queries = {24, 0}, .keys = {64, 0}, .backward = backward};
   char about[4096];
   tg_attention_space w;
   tg_attention_def first, planted;
@@ -187,15 +201,15 @@ static void wrong_at_tails(tg_context *c, bool checked) {
   CHECK(tg_attention_space_of(c, &d, 0, 0, &w) == TG_OK, "%s", tg_error_message(c));
   tg_attention_about(&d, &w.problem, about, sizeof about);
   first = planted = w.def[0];
-  first.def.params = first.params, first.def.name = "slow", first.def.body = slow;
-  planted.def.params = planted.params, planted.def.name = "planted", planted.def.body = plant;
+  first.def.params = first.params, first.def.name = "slow", first.def.body = backward ? slow_gradients : slow;
+  planted.def.params = planted.params, planted.def.name = "planted", planted.def.body = backward ? plant_gradients : plant;
   const tg_kernel_def *defs[] = {&first.def, &planted.def};
   tg_tune_options o = {.bindings = w.binding, .bindings_n = w.bindings_n, .user = &w.problem, .params = w.params, .params_n = w.params_n, .start = slow_prefill, .start_n = 4, .seconds = PATIENCE, .candidates = 4, .worker = worker, .flags = TG_TUNE_KNOBS_ONLY | TG_TUNE_NOT_KEPT, .threads = 1};
   const tg_tune_kind kind = {.checks = tg_attention_trial, .about = about};
   CHECK(tg_tune_checked(c, defs, 2, &o, checked ? &kind : NULL, &r) == TG_OK, "%s", tg_error_message(c));
   if (!r) return;
   bool won = r->tuned && !strcmp(r->kernel, "planted");
-  CHECK(won == !checked, "%s: %s won, %u wrong", checked ? "with the checks" : "without them", r->kernel, r->classes[TG_TUNE_WRONG]);
+  CHECK(won == !checked, "%s%s: %s won, %u wrong", backward ? "gradients, " : "", checked ? "with the checks" : "without them", r->kernel, r->classes[TG_TUNE_WRONG]);
   tg_tune_result_free(r);
 }
 
@@ -224,14 +238,16 @@ int main(int argc, char **argv) {
   self[n] = 0;
   tg_context *c = open_context(tuned), *none = open_context(NULL);
   of_many_rows(c, none);
-  wrong_at_tails(none, true);
+  wrong_at_tails(none, true, false);
   of_fields(c, argc > 1 && !strcmp(argv[1], "all"));
   of_gradients(c, none, argc > 1 && !strcmp(argv[1], "all"));
   if (argc > 1 && !strcmp(argv[1], "all")) { /* a minute more */
     of_few_rows(c);
     of_variants(c);
     of_lists(c);
-    wrong_at_tails(none, false);
+    wrong_at_tails(none, false, false);
+    wrong_at_tails(none, true, true);
+    wrong_at_tails(none, false, true);
   }
   const tg_attention_desc range = {.head = 16, .queries = {1, 64}, .keys = {0, 64}}, nothing = {.queries = {1, 0}, .keys = {1, 0}};
   mistake(c, &range, 65, 64, "no plan of this descriptor serves 65 queries of 64 keys");
