@@ -37,12 +37,13 @@ named=$(for f in $library; do case $f in src/target/*) ;; *) echo "$f" ;; esac; 
 cpu=$(grep -nE 'AuthenticAMD|GenuineIntel|"(znver|skylake|icelake|sapphire|haswell|neoverse)|\.silicon *[=!]=|strcmp\([^)]*silicon' $named)
 [ -z "$cpu" ] && ok || wrong "conditions on a processor: $cpu"
 
-# 0.5, 1.0, 2.0, exponents and tolerances of rounding are no fitted numbers; what is chosen for GPUs is not counted.
-numbers=$(code src/model/*.c $(ls src/choose/*.c | grep -v /device) src/prices/*.c kernels/kit/choose.c kernels/gemm/bound.c kernels/gemm/propose.c kernels/gemm/candidates.c |
-  grep -E '[^0-9a-zA-Z_.][0-9]+\.[0-9]+' | sed -E 's/[^0-9a-zA-Z_.](0\.5|1\.0|2\.0|3\.0|0\.25|4\.0|0\.0|0\.999)([^0-9])/ \2/g' |
-  grep -E '[^0-9a-zA-Z_.][0-9]+\.[0-9]+')
+# 0.5, 1.0, 2.0, exponents and tolerances of rounding are no fitted numbers; what is chosen for GPUs is not counted. Named
+# numbers are, whole ones too.
+priced=$(code src/model/*.c $(ls src/choose/*.c | grep -v /device) src/prices/*.c kernels/kit/choose.c kernels/gemm/bound.c kernels/gemm/propose.c kernels/gemm/candidates.c)
+numbers=$(echo "$priced" | grep -E '[^0-9a-zA-Z_.][0-9]+\.[0-9]+' | sed -E 's/[^0-9a-zA-Z_.](0\.5|1\.0|2\.0|3\.0|0\.25|4\.0|0\.0|0\.999)([^0-9])/ \2/g' |
+  grep -E '[^0-9a-zA-Z_.][0-9]+\.[0-9]+'; echo "$priced" | grep -E 'static const double [a-z_]+ = [0-9]+;')
 n=$(echo "$numbers" | grep -c .)
-MOST=7    # may only fall; eight is the most that there shall be
+MOST=8    # may only fall: that many there shall be at most
 [ "$n" -le $MOST ] && ok || wrong "$n lines with numbers that data must stand behind, above $MOST: $numbers"
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
