@@ -2,6 +2,7 @@
  * Conversions, correctly rounded on every target. bf16 and the 8-bit floats are represented by their bits. Conversions
  * from wider types to these and to f16 go through an intermediate float type. They round twice, but the first rounding
  * is to odd (the last bit is set if the value is inexact), so that the second gives the correct result. */
+#include <float.h>
 #include <math.h>
 #include "jit/emit.h"
 
@@ -34,14 +35,14 @@ static LLVMValueRef f64_to_f32_odd(tg_emitter *e, uint32_t lanes, LLVMValueRef x
   return to_odd(e, TG_I32, lanes, y, inexact, below);
 }
 
-static LLVMValueRef saturate(tg_emitter *e, bool is_signed, LLVMTypeRef to, LLVMValueRef x);
+static LLVMValueRef saturate(tg_emitter *e, tg_type type, uint32_t lanes, LLVMValueRef x);
 
 /* A 64-bit integer to f64, rounded to odd. y is exact if converting it back gives x. That saturates only if x was
  * rounded up to 2^63 or 2^64 (`past`), and then y is inexact and greater than x. */
 static LLVMValueRef i64_to_f64_odd(tg_emitter *e, bool is_signed, uint32_t lanes, LLVMValueRef x) {
   LLVMTypeRef wide = tg_emit_type(e, TG_F64, lanes);
   LLVMValueRef y = is_signed ? LLVMBuildSIToFP(e->b, x, wide, "") : LLVMBuildUIToFP(e->b, x, wide, "");
-  LLVMValueRef back = saturate(e, is_signed, LLVMTypeOf(x), y);
+  LLVMValueRef back = saturate(e, is_signed ? TG_I64 : TG_U64, lanes, y);
   LLVMValueRef top = constant(e, TG_F64, lanes, is_signed ? 0x43E0000000000000u : 0x43F0000000000000u); /* 2^63, 2^64 */
   LLVMValueRef past = LLVMBuildFCmp(e->b, LLVMRealOGE, y, top, "");
   LLVMValueRef inexact = LLVMBuildOr(e->b, LLVMBuildICmp(e->b, LLVMIntNE, back, x, ""), past, "");
@@ -102,32 +103,38 @@ static LLVMValueRef integer_to_float(tg_emitter *e, tg_type to, tg_type from, ui
   return is_signed ? LLVMBuildSIToFP(e->b, x, type, "") : LLVMBuildUIToFP(e->b, x, type, "");
 }
 
-/* The same with a conversion of numbers that fit alone: of others SPIR-V leaves open what comes out. */
-static LLVMValueRef saturate_by_parts(tg_emitter *e, bool is_signed, LLVMTypeRef to, LLVMValueRef x) {
-  LLVMTypeRef from = LLVMTypeOf(x), scalar = LLVMGetTypeKind(to) == LLVMVectorTypeKind ? LLVMGetElementType(to) : to;
-  uint32_t lanes = scalar == to ? 1 : LLVMGetVectorSize(to);
-  unsigned bits = LLVMGetIntTypeWidth(scalar) - is_signed;   /* of a magnitude: the first number beyond is 2^bits */
-  uint64_t most = bits == 64 ? UINT64_MAX : ((uint64_t)1 << bits) - 1;
-  LLVMTypeRef real = lanes > 1 ? LLVMGetElementType(from) : from;
-  double power = ldexp(1, (int)bits);
-  LLVMValueRef end = tg_emit_splat(e, LLVMConstReal(real, power), lanes, 0),
-               least = tg_emit_splat(e, LLVMConstReal(real, is_signed ? -power : 0), lanes, 0),
-               top = tg_emit_splat(e, LLVMConstInt(scalar, most, 0), lanes, 0),
-               bottom = tg_emit_splat(e, LLVMConstInt(scalar, is_signed ? most + 1 : 0, 0), lanes, 0);
-  LLVMValueRef over = LLVMBuildFCmp(e->b, LLVMRealOGE, x, end, ""),
-               fits = LLVMBuildAnd(e->b, LLVMBuildFCmp(e->b, LLVMRealOLT, x, end, ""),
-                                   LLVMBuildFCmp(e->b, LLVMRealOGT, x, least, ""), ""),
-               under = LLVMBuildFCmp(e->b, LLVMRealOLE, x, least, "");
-  LLVMValueRef inside = LLVMBuildSelect(e->b, fits, x, LLVMConstNull(from), "");
+/* With a conversion of numbers that fit alone, so that an optimiser knows what each operation is on any target. Limits
+ * that the float has exactly (all of at most 24 bits of f32) are limits before the conversion; at the others what is
+ * beyond is chosen behind it. */
+static LLVMValueRef saturate_by_parts(tg_emitter *e, tg_type type, uint32_t lanes, LLVMValueRef x) {
+  LLVMTypeRef from = LLVMTypeOf(x), real = lanes > 1 ? LLVMGetElementType(from) : from,
+              to = tg_emit_type(e, type, lanes), scalar = tg_emit_type(e, type, 1);
+  bool is_signed = tg_is_signed(type), wide = LLVMGetTypeKind(real) == LLVMDoubleTypeKind;
+  int width = (int)LLVMGetIntTypeWidth(scalar), bits = width - is_signed;   /* of a magnitude */
+  LLVMValueRef least = tg_emit_splat(e, LLVMConstReal(real, is_signed ? -ldexp(1, bits) : 0), lanes, 0);
+  x = LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealORD, x, x, ""), x, LLVMConstNull(from), "");
+  x = LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealOGT, x, least, ""), x, least, "");
+  if (bits <= (wide ? DBL_MANT_DIG : FLT_MANT_DIG)) {
+    LLVMValueRef most = tg_emit_splat(e, LLVMConstReal(real, ldexp(1, bits) - 1), lanes, 0);
+    x = LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealOLT, x, most, ""), x, most, "");
+    if (width >= 32) return is_signed ? LLVMBuildFPToSI(e->b, x, to, "") : LLVMBuildFPToUI(e->b, x, to, "");
+    /* processors convert to 32 bits; LLVM makes less of a vector one element at a time */
+    return LLVMBuildTrunc(e->b, LLVMBuildFPToSI(e->b, x, tg_emit_type(e, TG_I32, lanes), ""), to, "");
+  }
+  uint64_t top = bits == 64 ? UINT64_MAX : ((uint64_t)1 << bits) - 1;
+  LLVMValueRef end = tg_emit_splat(e, LLVMConstReal(real, ldexp(1, bits)), lanes, 0);
+  LLVMValueRef over = LLVMBuildFCmp(e->b, LLVMRealOGE, x, end, "");
+  LLVMValueRef inside = LLVMBuildSelect(e->b, over, LLVMConstNull(from), x, "");
   LLVMValueRef r = is_signed ? LLVMBuildFPToSI(e->b, inside, to, "") : LLVMBuildFPToUI(e->b, inside, to, "");
-  r = LLVMBuildSelect(e->b, over, top, r, "");
-  return LLVMBuildSelect(e->b, under, bottom, r, "");
+  return LLVMBuildSelect(e->b, over, tg_emit_splat(e, LLVMConstInt(scalar, top, 0), lanes, 0), r, "");
 }
 
-static LLVMValueRef saturate(tg_emitter *e, bool is_signed, LLVMTypeRef to, LLVMValueRef x) {
-  if (e->tasks) return saturate_by_parts(e, is_signed, to, x);
-  const char *name = is_signed ? "llvm.fptosi.sat" : "llvm.fptoui.sat";
-  LLVMTypeRef both[2] = {to, LLVMTypeOf(x)};
+/* LLVM's operation is an instruction or two for one number, and one number after the other for a vector of a CPU. SPIR-V
+ * leaves open what comes out of numbers that do not fit. */
+static LLVMValueRef saturate(tg_emitter *e, tg_type type, uint32_t lanes, LLVMValueRef x) {
+  if (e->tasks || (lanes > 1 && !e->device)) return saturate_by_parts(e, type, lanes, x);
+  const char *name = tg_is_signed(type) ? "llvm.fptosi.sat" : "llvm.fptoui.sat";
+  LLVMTypeRef both[2] = {tg_emit_type(e, type, lanes), LLVMTypeOf(x)};
   unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
   LLVMValueRef fn = LLVMGetIntrinsicDeclaration(e->m, id, both, 2);
   return LLVMBuildCall2(e->b, LLVMGlobalGetValueType(fn), fn, &x, 1, "");
@@ -146,7 +153,7 @@ LLVMValueRef tg_emit_cast(tg_emitter *e, const tg_uop *u) {
   if (tg_is_float(from)) {
     if (from == TG_F16 || from == TG_BF16) x = float_to_float(e, TG_F32, from, u->lanes, x);
     if (to == TG_BOOL) return LLVMBuildFCmp(e->b, LLVMRealUNE, x, LLVMConstNull(LLVMTypeOf(x)), "");
-    return saturate(e, tg_is_signed(to), type, x);
+    return saturate(e, to, u->lanes, x);
   }
   if (to == TG_BOOL) return LLVMBuildICmp(e->b, LLVMIntNE, x, LLVMConstNull(LLVMTypeOf(x)), "");
   int bits = to == TG_INDEX ? 64 : tg_type_bits(to), had = from == TG_INDEX ? 64 : tg_type_bits(from);
