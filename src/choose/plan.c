@@ -378,12 +378,34 @@ bool tg_nest_is_open(const tg_nest *n) {
   return open;
 }
 
+/* Nothing but stores in the innermost loop? */
+static bool is_perfect(const tg_nest *n) {
+  const tg_uop *end = n->loop[n->depth - 1].end;
+  for (uint32_t i = 1; i < end->n; i++)
+    if (end->src[i]->op != TG_OP_STORE) return false;
+  return end->n > 1;
+}
+
+/* Is there a sum for each iteration of the loop that is the same for all iterations of a loop inside of it? As the mean
+ * of a column that each of its elements is divided by: the loop inside must stay inside, else it is summed for each. */
+static bool sums_before(const tg_nest *n, uint32_t k) {
+  for (uint32_t i = 0; i < n->reductions.n; i++) {
+    const tg_uop *sum = n->reductions.data[i].reduce;
+    if (!tg_uses(n->j, sum, n->loop[k].range)) continue;
+    for (uint32_t inside = k + 1; inside < n->depth; inside++)
+      if (!tg_uses(n->j, sum, n->loop[inside].range)) return true;
+  }
+  return false;
+}
+
 /* The work inside the loop decides how many vectors there may be; which is best, the model says. */
 static void around(const roles *r, list *l) {
   tg_nest *n = r->n;
+  bool perfect = is_perfect(n) && n->reductions.n;
   if (!constant_sizes(n->top)) return;
   for (uint32_t k = 0; k < n->depth; k++) {
     const tg_nest_loop *loop = &n->loop[k];
+    if (perfect && !sums_before(n, k)) continue;
     if (!loop->lockstep || !loop->parallel || loop->members > 1 || r->extent[k] < n->lanes) continue;
     for (uint32_t vectors = VECTORS_MAX; vectors > 0; vectors /= 2) { /* more run side by side */
       if (vectors > 1 && (double)(vectors * n->lanes) > r->extent[k]) continue;
@@ -466,14 +488,6 @@ static void flat(const roles *r, list *l) {
   }
 }
 
-/* Nothing but stores in the innermost loop? */
-static bool is_perfect(const tg_nest *n) {
-  const tg_uop *end = n->loop[n->depth - 1].end;
-  for (uint32_t i = 1; i < end->n; i++)
-    if (end->src[i]->op != TG_OP_STORE) return false;
-  return end->n > 1;
-}
-
 /* Is the reduction the first along its axis, and are all ranges of the axis those of sums of this nest? */
 static bool sums_once(tg_nest *n, uint32_t which) {
   tg_nest_axis axis = tg_nest_axis_of(n, n->reductions.data[which].name);
@@ -505,6 +519,7 @@ static uint32_t plans_at(tg_nest *n, const int64_t *params, tg_plan *out) {
     return l.n;
   }
   r->from = tg_nest_in_any_order(n);
+  if (n->reductions.n) around(r, &l);
   for (uint32_t k = r->from; k < n->depth; k++)
     if (n->loop[k].lockstep && r->extent[k] >= n->lanes) tiles(r, TG_PLAN_COLUMNS, k, k, &l);
   for (uint32_t i = 0; i < n->reductions.n; i++) {

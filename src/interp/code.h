@@ -123,6 +123,7 @@ typedef struct {
   tg_value identity;
   tg_block combine;              /* GENERIC: computes combined from left and right */
   tg_operand combined[8];
+  struct tg_remembered *results;          /* NULL: its results are not kept */
 } tg_reduction;
 
 typedef struct { tg_op op; tg_type type; tg_block block; uint32_t arg; tg_operand result; bool defined; } tg_callee;
@@ -189,6 +190,11 @@ void tg_compiler_init(tg_interp_compiler *c, tg_job *j, const int64_t *params);
 tg_block tg_compile_roots(tg_interp_compiler *c, uint32_t n, const tg_uop *const *roots, tg_operand *results,
                           uint32_t args_n, const uint32_t *args);
 tg_step *tg_compile_list(tg_interp_compiler *c, uint32_t n, const tg_uop *const *statements);
+/* The sources that a node's value depends on are those from *from to the result - 1: operands, and for a reduction the
+ * extents of its ranges after them. */
+uint32_t tg_interp_sources(const tg_uop *u, uint32_t *from);
+const tg_uop *tg_interp_source(const tg_uop *u, uint32_t i);
+uint32_t tg_interp_slot_of_range(tg_interp_compiler *c, uint32_t ordinal);
 /* Allocates all slots, with constants and parameters filled in. */
 tg_value *tg_compiled_slots(tg_interp_compiler *c);
 
@@ -288,6 +294,12 @@ static inline bool tg_race_possible(const tg_interpreter *m, const tg_memory *b)
   return b->shared && m->levels > b->levels &&
          (b->levels + 1 < m->levels || m->level[b->levels].loop || b->locks < m->locks_n);
 }
+
+/* remembered.c: results of reductions of inputs, for the last values of the ranges around them */
+enum { TG_REMEMBERED_RANGES = 8 };
+typedef struct tg_remembered tg_remembered;
+tg_remembered *tg_remembered_of(tg_interp_compiler *c, const tg_uop *reduce, uint32_t width);
+tg_value *tg_remembered_entry(tg_interpreter *m, tg_remembered *results, bool *held);
 
 /* count.c */
 void tg_count_block(tg_block *b);

@@ -40,14 +40,12 @@ static uint32_t new_slots(tg_interp_compiler *c, uint32_t lanes) {
   return at;
 }
 
-static uint32_t slot_of_range(tg_interp_compiler *c, uint32_t ordinal) {
+uint32_t tg_interp_slot_of_range(tg_interp_compiler *c, uint32_t ordinal) {
   if (!c->range_slot[ordinal]) c->range_slot[ordinal] = new_slots(c, 1) + 1;
   return c->range_slot[ordinal] - 1;
 }
 
-/* The sources that a node's value depends on are those from *from to the result - 1: operands, and for a reduction the
- * extents of its ranges after them. */
-static uint32_t sources(const tg_uop *u, uint32_t *from) {
+uint32_t tg_interp_sources(const tg_uop *u, uint32_t *from) {
   *from = u->op == TG_OP_LOAD || u->op == TG_OP_STORE;
   if (u->op == TG_OP_RANGE || u->op == TG_OP_DEFINE || u->op == TG_OP_AFTER || u->op == TG_OP_ARG) return 0;
   if (u->op == TG_OP_SHUFFLE) return u->src[1]->op == TG_OP_RANGE ? 1 : 2;
@@ -58,7 +56,7 @@ static uint32_t sources(const tg_uop *u, uint32_t *from) {
   return a.values * (a.generic ? 2u : 1u) + a.ranges;
 }
 
-static const tg_uop *source(const tg_uop *u, uint32_t i) {
+const tg_uop *tg_interp_source(const tg_uop *u, uint32_t i) {
   if (u->op == TG_OP_SHUFFLE) return u->src[u->src[1]->op == TG_OP_RANGE ? 2 : 2 * i];
   if (u->op != TG_OP_REDUCE) return u->src[i];
   tg_reduce_arg a = tg_reduce_info(u);
@@ -71,7 +69,7 @@ typedef struct { const tg_uop *u; uint32_t next, end; } frame;
 static void push_frame(tg_interp_compiler *c, void *stack, const tg_uop *u) {
   TG_VEC(frame) *s = stack;
   frame f = {.u = u};
-  f.end = sources(u, &f.next);
+  f.end = tg_interp_sources(u, &f.next);
   c->stamp[u->id] = c->epoch;
   tg_push(&c->j->env, s, f);
 }
@@ -89,7 +87,7 @@ static void list_nodes(tg_interp_compiler *c, uint32_t n, const tg_uop *const *r
         stack.n--;
         continue;
       }
-      const tg_uop *s = source(f->u, f->next++);
+      const tg_uop *s = tg_interp_source(f->u, f->next++);
       if (!c->fixed[s->id] && c->stamp[s->id] != c->epoch) push_frame(c, &stack, s);
     }
   }
@@ -128,9 +126,9 @@ static void find_insides(tg_interp_compiler *c, uint32_t n, const tg_uop *const 
   for (uint32_t pass = 0; pass < 2; pass++)
     for (uint32_t i = c->order.n; i-- > 0;) {
       const tg_uop *u = c->order.data[i];
-      uint32_t from, end = sources(u, &from);
+      uint32_t from, end = tg_interp_sources(u, &from);
       for (uint32_t k = from; k < end; k++) {
-        const tg_uop *v = source(u, k), *in = place_of_use(c, u, k);
+        const tg_uop *v = tg_interp_source(u, k), *in = place_of_use(c, u, k);
         if (c->fixed[v->id]) continue;
         if (!pass) c->inside[v->id] = c->inside[v->id] == &unvisited ? in : innermost_of_both(c, c->inside[v->id], in);
         else c->certain[v->id] |= (in == u || c->certain[u->id]) && in == c->inside[v->id];
@@ -168,10 +166,10 @@ static uint64_t exchanged_ranges(tg_interp_compiler *c, const tg_uop *u) {
 static void find_bodies(tg_interp_compiler *c, uint32_t n, const tg_uop *const *roots) {
   for (uint32_t i = 0; i < c->order.n; i++) {
     const tg_uop *u = c->order.data[i];
-    uint32_t from, end = sources(u, &from);
+    uint32_t from, end = tg_interp_sources(u, &from);
     uint8_t h = 0;
     for (uint32_t k = from; k < end; k++) {
-      const tg_uop *v = source(u, k);
+      const tg_uop *v = tg_interp_source(u, k);
       if (!c->fixed[v->id] && c->height[v->id] > h) h = c->height[v->id];
     }
     if (u->op == TG_OP_REDUCE) {
@@ -187,10 +185,10 @@ static void find_bodies(tg_interp_compiler *c, uint32_t n, const tg_uop *const *
   find_insides(c, n, roots);
   for (uint32_t i = 0; i < c->order.n; i++) {
     const tg_uop *u = c->order.data[i];
-    uint32_t from, end = sources(u, &from), o = u->op == TG_OP_RANGE ? tg_range_ordinal(u) : 0;
+    uint32_t from, end = tg_interp_sources(u, &from), o = u->op == TG_OP_RANGE ? tg_range_ordinal(u) : 0;
     uint64_t m = u->op == TG_OP_RANGE && c->range_epoch[o] == c->epoch ? (uint64_t)1 << c->range_height[o] : 0;
     for (uint32_t k = from; k < end; k++)
-      if (!c->fixed[source(u, k)->id]) m |= c->mask[source(u, k)->id];
+      if (!c->fixed[tg_interp_source(u, k)->id]) m |= c->mask[tg_interp_source(u, k)->id];
     if (u->op == TG_OP_REDUCE) m &= ~((uint64_t)1 << c->height[u->id]);
     if (u->op == TG_OP_SHUFFLE && u->src[1]->op == TG_OP_RANGE) m |= exchanged_ranges(c, u) | held_by(c, u);
     if (u->op == TG_OP_LOAD) m |= held_by(c, u);
@@ -284,7 +282,7 @@ static tg_value identity_of(tg_op op, tg_type t) {
   }
 }
 
-static const tg_reduction *reduction_of(tg_interp_compiler *c, const tg_uop *u, tg_block body, uint32_t dst) {
+static tg_reduction *reduction_of(tg_interp_compiler *c, const tg_uop *u, tg_block body, uint32_t dst) {
   tg_job *j = c->j;
   tg_reduction *r = tg_new(&j->env, tg_reduction, 1);
   tg_reduce_arg a = tg_reduce_info(u);
@@ -294,7 +292,7 @@ static const tg_reduction *reduction_of(tg_interp_compiler *c, const tg_uop *u, 
   for (uint32_t i = 0; i < a.ranges; i++) {
     const tg_uop *range = tg_reduce_ranges(u)[i];
     r->ordinal[i] = tg_range_ordinal(range);
-    r->range[i] = slot_of_range(c, r->ordinal[i]);
+    r->range[i] = tg_interp_slot_of_range(c, r->ordinal[i]);
     r->kind[i] = tg_range_kind(range);
     later(c, 1, &range->src[0], &r->extent[i].block, &r->extent[i].result, 0, NULL);
   }
@@ -398,7 +396,7 @@ static void emit(tg_interp_compiler *c, const tg_uop *u) {
   tg_job *j = c->j;
   switch (u->op) {
   case TG_OP_CONST: case TG_OP_PARAM: case TG_OP_IOTA: preset(c, u); return;
-  case TG_OP_RANGE: c->slot[u->id] = slot_of_range(c, tg_range_ordinal(u)) + 1; return;
+  case TG_OP_RANGE: c->slot[u->id] = tg_interp_slot_of_range(c, tg_range_ordinal(u)) + 1; return;
   case TG_OP_ARG:
     if (u->arg < 0 || u->arg >= c->args_n)
       tg_bug(&j->env, "interpreter: ARG %lld outside of a combiner", (long long)u->arg);
@@ -421,7 +419,9 @@ static void emit(tg_interp_compiler *c, const tg_uop *u) {
     if (body.n) memcpy(body.code, c->pending[h].data, sizeof *body.code * body.n);
     c->pending[h].n = 0;
     tg_count_block(&body);
-    x.extra = reduction_of(c, u, body, x.dst);
+    tg_reduction *r = reduction_of(c, u, body, x.dst);
+    r->results = home ? NULL : tg_remembered_of(c, u, r->width);
+    x.extra = r;
   } else if (x.code == C_LOAD) x.extra = access_of(c, u);
   else if (x.code == C_SHUFFLE || x.code == C_MATRIX) x.extra = exchange_of(c, u);
   else if (x.code == C_PERMUTE) {
@@ -543,7 +543,7 @@ static void loop_of(tg_interp_compiler *c, const tg_uop *u, tg_step *s) {
   s->formulas = tg_new(&c->j->env, tg_formula, 1);
   s->formulas[s->formulas_n++] = formula(c, tg_extent(r));
   s->ordinal = tg_range_ordinal(r);
-  s->range = slot_of_range(c, s->ordinal);
+  s->range = tg_interp_slot_of_range(c, s->ordinal);
   s->range_kind = tg_range_kind(r);
   uint32_t done = c->done.n;
   bool lockstep = s->range_kind == TG_LOCAL || s->range_kind == TG_LANE || s->range_kind == TG_UPCAST;

@@ -336,7 +336,7 @@ static void combine_copies(tg_interpreter *m, const reducing *s) {
     }
 }
 
-static void run_reduce(tg_interpreter *m, const tg_instr *x) {
+static void reduce(tg_interpreter *m, const tg_instr *x) {
   const tg_reduction *r = x->extra;
   reducing s = {.r = r, .copies = 1, .base = m->scratch_n};
   uint32_t opened = m->open.n;
@@ -361,6 +361,16 @@ static void run_reduce(tg_interpreter *m, const tg_instr *x) {
   if (s.copies > 1) combine_copies(m, &s);
   memcpy(m->v + x->dst, m->scratch + s.base, r->width * sizeof *m->v);
   m->scratch_n = s.base;
+}
+
+/* What is counted is what the program says, so nothing is left out then. */
+static void run_reduce(tg_interpreter *m, const tg_instr *x) {
+  const tg_reduction *r = x->extra;
+  bool held = false;
+  tg_value *kept = r->results && !m->counts ? tg_remembered_entry(m, r->results, &held) : NULL;
+  if (!held) reduce(m, x);
+  if (held) memcpy(m->v + x->dst, kept, r->width * sizeof *kept);
+  else if (kept) memcpy(kept, m->v + x->dst, r->width * sizeof *kept);
 }
 
 /* Runs what depends on lockstep range number depth - 1 or on one within it, and on memory; 0: all. */

@@ -192,6 +192,46 @@ static void test_reductions(void) {
     }
 }
 
+/* A sum that is the same for all iterations of a loop inside is computed once, if nothing writes what it reads; in
+ * lockstep, too, where iterations of the loop around come in turns. */
+static void test_sums_of_rows(void) {
+  enum { R = 24, N = 200 };
+  static float in[R * N], out[R * N];
+  for (unsigned i = 0; i < R * N; i++) in[i] = noise(i);
+  for (int kind = 0; kind < 3; kind++) {
+    static const tg_kind kinds[] = {TG_LOOP, TG_LANE, TG_THREAD};
+    begin();
+    U x = in_("x", TG_F32, 2, R, N), y = out_("y", TG_F32, 2, R, N);
+    U r = open_("r", R, kinds[kind]), i = open_("i", N, TG_LOOP), k = range_("k", N, TG_REDUCE), v = load2(x, r, k);
+    U sum = tg_reduce(j, (tg_reduce_arg){.op = TG_OP_ADD, .values = 1, .ranges = 1}, &v, NULL, NULL, &k);
+    store2(y, r, i, op(TG_OP_MUL, load2(x, r, i), sum));
+    close_(), close_();
+    tg_interp_buffer buffers[] = {B(in), B(out)};
+    CHECK(interpret(finish(), (tg_interp){.buffers = buffers, .step_limit = R * N * 16}), "%s", j->env.message);
+    for (int p = 0; p < R; p++) {
+      float s = 0;
+      for (int q = 0; q < N; q++) s += in[p * N + q];
+      for (int q = 0; q < N; q++) CHECK(out[p * N + q] == in[p * N + q] * s, "kind %d, row %d, %d", kind, p, q);
+    }
+    tg_job_drop(j);
+  }
+  begin();
+  U x = in_("x", TG_F32, 1, N, 0), y = out_("y", TG_F32, 1, N, 0), i = open_("i", N, TG_LOOP);
+  store1(y, i, load1(x, i));
+  close_();
+  i = open_("i", N, TG_LOOP);
+  U k = range_("k", N, TG_REDUCE), v = load1(y, k);
+  store1(y, i, tg_reduce(j, (tg_reduce_arg){.op = TG_OP_MAX, .values = 1, .ranges = 1}, &v, NULL, NULL, &k));
+  store1(y, i, op(TG_OP_ADD, load1(y, i), f32c(1)));
+  close_();
+  tg_interp_buffer buffers[] = {{in, N * sizeof *in}, {out, N * sizeof *out}};
+  CHECK(interpret(finish(), (tg_interp){.buffers = buffers}), "%s", j->env.message);
+  float most = in[0];
+  for (int q = 1; q < N; q++) most = in[q] > most ? in[q] : most;
+  for (int q = 0; q < N; q++) CHECK(out[q] == (most += 1), "%d: %g, not %g", q, (double)out[q], (double)most);
+  tg_job_drop(j);
+}
+
 static void test_generic(void) {
   begin(); /* the softmax pair, and an extent that depends on a range of a reduction around */
   U a = in_("A", TG_F64, 1, 16, 0), c = out_("C", TG_F64, 1, 3, 0), k = range_("k", 16, TG_REDUCE), arg[4];
@@ -504,6 +544,7 @@ int main(void) {
   test_floats();
   test_lockstep();
   test_reductions();
+  test_sums_of_rows();
   test_generic();
   test_flash();
   test_gates_and_vectors();
