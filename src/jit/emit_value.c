@@ -2,6 +2,7 @@
  * Values: leaves, lanewise ops, FOLD. Every op gives exactly the bits that the opcode table defines, for every input.
  * So shifts, divisions, conversions and extrema are written out wherever LLVM's own instructions leave cases undefined.
  * No fast-math flags are used, and no value is ever poison. */
+#include <math.h>
 #include "dsl/value.h"
 #include "jit/emit.h"
 
@@ -234,7 +235,24 @@ static LLVMValueRef against_constant(tg_emitter *e, tg_op op, LLVMValueRef a, co
   return r;
 }
 
+/* By the target's instruction, with NaN where there is one; NULL: the target has none. */
+static LLVMValueRef extremum_by_range(tg_emitter *e, tg_op op, tg_type t, uint32_t lanes, LLVMValueRef a,
+                                      LLVMValueRef b) {
+  const char *name = tg_target_extremum(e->target, (uint32_t)tg_type_bits(t), lanes);
+  if (!name) return NULL;
+  enum { LESS = 4, GREATER = 5, CURRENT_ROUNDING = 4 };
+  LLVMTypeRef type = LLVMTypeOf(a), word = e->integer[32];
+  LLVMValueRef fn = LLVMGetIntrinsicDeclaration(e->m, LLVMLookupIntrinsicID(name, strlen(name)), NULL, 0);
+  LLVMValueRef args[6] = {a, b, LLVMConstInt(word, op == TG_OP_MAX ? GREATER : LESS, 0), LLVMGetPoison(type),
+                          LLVMConstAllOnes(LLVMIntTypeInContext(e->c, lanes)), LLVMConstInt(word, CURRENT_ROUNDING, 0)};
+  LLVMValueRef r = LLVMBuildCall2(e->b, LLVMGlobalGetValueType(fn), fn, args, 6, "");
+  LLVMValueRef nan = tg_emit_splat(e, LLVMConstReal(LLVMGetElementType(type), NAN), lanes, 0);
+  return LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealUNO, a, b, ""), nan, r, "");
+}
+
 static LLVMValueRef extremum(tg_emitter *e, tg_op op, tg_type t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b) {
+  LLVMValueRef ranged = extremum_by_range(e, op, t, lanes, a, b);
+  if (ranged) return ranged;
   LLVMTypeRef floats = LLVMTypeOf(a), bits = tg_emit_type(e,
                                                           t == TG_F64   ? TG_I64
                                                           : t == TG_F32 ? TG_I32
