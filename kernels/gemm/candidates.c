@@ -22,8 +22,16 @@ static bool is_likely(const tg_gemm *g, const tg_gemm_problem *q) {
          tg_span_has(q->k, g->likely[2]);
 }
 
+/* Do lines of the rows' operand meet in one set of L1 in the call that is likely? */
+static bool is_apart(const tg_gemm *g, const tg_gemm_problem *q) {
+  uint32_t row = q->c_major == TG_GEMM_COLUMN;
+  bool lines = (row ? q->b_major : q->a_major) == (row ? TG_GEMM_COLUMN : TG_GEMM_ROW);
+  return lines && g->way && g->likely[3 + row] &&
+         g->likely[3 + row] * (int64_t)tg_type_bytes(row ? q->b : q->a) % g->way == 0;
+}
+
 /* Which of the candidates computes the problem fastest, as text: all that prices depend on. any: without the call that
- * is likely. */
+ * is likely, of which is left whether its lines meet in one set, since all launches are priced with lines like it. */
 static void put_question(const tg_gemm *g, const tg_gemm_problem *whole, const tg_gemm_problem *q, uint32_t threads,
                          uint32_t regions, bool any, char out[KEY]) {
   const int64_t value[] = {q->a,      q->b,      q->c,       q->acc,     q->a_major,  q->b_major, q->c_major, q->a_step,
@@ -42,7 +50,7 @@ static void put_question(const tg_gemm *g, const tg_gemm_problem *whole, const t
     if (g->mostly[i].hi)
       n += snprintf(out + n, (size_t)(KEY - n), " %c %lld..%lld", "mnk"[i], (long long)g->mostly[i].lo,
                     (long long)g->mostly[i].hi);
-  if (any) snprintf(out + n, (size_t)(KEY - n), " any");
+  if (any) snprintf(out + n, (size_t)(KEY - n), is_likely(g, q) && is_apart(g, q) ? " any apart" : " any");
   for (uint32_t i = 0; !any && regions && is_likely(g, q) && i < TG_COUNT(g->likely) && n < KEY; i++)
     n += snprintf(out + n, (size_t)(KEY - n), "%s%lld", i ? " " : " likely ", (long long)g->likely[i]);
 }
@@ -92,14 +100,6 @@ static void add_spread(choosing *w, const int64_t of[3], bool apart) {
     ld[i] = (aliased ? ld[i] : ld[i] | 1) * to;
   }
   add_launch(w, of, ld);
-}
-
-/* Do lines of the rows' operand meet in one set of L1 in the call that is likely? */
-static bool is_apart(const tg_gemm *g, const tg_gemm_problem *q) {
-  uint32_t row = q->c_major == TG_GEMM_COLUMN;
-  bool lines = (row ? q->b_major : q->a_major) == (row ? TG_GEMM_COLUMN : TG_GEMM_ROW);
-  return lines && g->way && g->likely[3 + row] &&
-         g->likely[3 + row] * (int64_t)tg_type_bytes(row ? q->b : q->a) % g->way == 0;
 }
 
 /* Sizes that vary: the middle of all; of one range its ends; of two the four corners; of three every other of the eight
