@@ -359,5 +359,5 @@ void tg_gemm_look(const tg_gemm_problem *p, const tg_target *t, const int64_t at
               .known = p->m.lo == p->m.hi && p->n.lo == p->n.hi && p->k.lo == p->k.hi,
               .l1 = t->l1 ? (double)t->l1 : 32 << 10,
               .l2 = t->l2 ? (double)t->l2 : 1 << 20,
-              .l3 = t->l3 ? (double)t->l3 : 8 << 20};
+              .l3 = tg_target_kept(t)};
 }

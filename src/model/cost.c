@@ -114,6 +114,7 @@ static double cycles_of(tg_cost_walk *w, const tg_uop *const *list, uint32_t n, 
       continue;
     }
     tg_cost_count(w, &p, list, n, i);
+    if (list[i]->op == TG_OP_PREFETCH) tg_cost_prefetch(w->loops, list[i]);
     bool memory = list[i]->op == TG_OP_LOAD || list[i]->op == TG_OP_STORE;
     if (memory && !tg_cost_in_register(w, list[i])) tg_cost_access(w->loops, list[i], loop);
   }
@@ -180,7 +181,7 @@ tg_cost tg_cost_walked(tg_cost_walk *w, const tg_uop *linear, const int64_t *par
   w->by_id->dirty = false;
   if (w->code > kernels_of_code) core *= 1 + 0.2 * log2(w->code / kernels_of_code);
   c.core = core, c.memory = memory;
-  c.cycles = together((double[]){core, memory}, 2, BESIDE);   /* prefetch overlaps memory with the core */
+  c.cycles = c.waits + together((double[]){core, memory}, 2, BESIDE);
   c.seconds = c.cycles / (w->machine->clock * 1e6);
   return c;
 }

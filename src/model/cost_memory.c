@@ -52,6 +52,19 @@ void tg_cost_access(tg_cost_loops *l, const tg_uop *u, uint32_t loop) {
   if (loop == TG_COST_NONE || l->loop.data[loop].depth < TG_COST_DEPTH) tg_push(&l->j->env, &l->access, a);
 }
 
+void tg_cost_prefetch(tg_cost_loops *l, const tg_uop *prefetch) {
+  const tg_uop *define = tg_define_of(prefetch->src[0]);
+  for (uint32_t i = 0; i < l->asked.n; i++)
+    if (l->asked.data[i] == define) return;
+  tg_push(&l->j->env, &l->asked, define);
+}
+
+static void find_asked(tg_cost_loops *l) {
+  for (uint32_t i = 0; i < l->access.n; i++)
+    for (uint32_t k = 0; k < l->asked.n; k++)
+      l->access.data[i].asked |= tg_define_of(l->access.data[i].access->src[0]) == l->asked.data[k];
+}
+
 static double element(const tg_cost_access_info *a) { return tg_type_bytes(tg_define_of(a->access->src[0])->type); }
 
 /* ---- strides ---- */
@@ -273,8 +286,8 @@ static double run_of(const tg_cost_loops *l, const tg_cost_access_info *a, doubl
   return fmin(page, fmax(piece, LINE));
 }
 
-/* Extra cycles at the start of each run, where nothing has been prefetched yet: its latency, or, since misses of short
- * runs overlap, as long as the run takes at the level's bandwidth. */
+/* Extra cycles at the start of each run, where the hardware has prefetched nothing yet: its latency, or, since misses
+ * of short runs overlap, as long as the run takes at the level's bandwidth. */
 static double starts(double bytes, double run, double latency, double bandwidth) {
   return bytes / run * fmin(latency, run / bandwidth);
 }
@@ -333,9 +346,10 @@ static double fetched(const level *v, const tg_cost_access_info *a, uint32_t out
   }
 }
 
-/* Bytes that miss a cache of this size. Adds the latency of the starts of runs to waits. */
+/* Bytes that miss a cache of this size. Adds the latency of the starts of runs to waits[1] where a load waits for it and
+ * no core has as much to do beside (in memory), else to waits[0]. Nothing waits for what instructions prefetch. */
 static double misses(tg_cost_loops *l, uint32_t which, const level *given, double size, double ways, double latency,
-                     double bandwidth, double *waits) {
+                     double bandwidth, double waits[2]) {
   level v = *given;
   v.cache = used * size, v.ways = used * ways, v.way = ways > 0 ? size / ways : 0;
   double all = v.all, cache = v.cache;
@@ -347,7 +361,9 @@ static double misses(tg_cost_loops *l, uint32_t which, const level *given, doubl
       run -= stays(all, cache) * fmin(run, fetched(&v, &l->access.data[a->twin - 1], TG_COST_NONE));
     bytes += run;
     a->missed[which] = run * again;
-    *waits += again * starts(run, run_of(l, a, v.streams), latency, bandwidth);
+    bool far = which + 1 == TG_COST_LEVELS;
+    if (!far || !a->asked)
+      waits[far && a->access->op == TG_OP_LOAD] += again * starts(run, run_of(l, a, v.streams), latency, bandwidth);
   }
   return bytes * again;
 }
@@ -384,16 +400,17 @@ double tg_cost_memory(tg_cost_loops *l, const tg_target *t, const tg_uop *linear
   find_strides(l, linear);
   join_alike(l);
   find_twins(l);
-  double waits = 0, n = threads < 1 ? 1 : threads;
+  find_asked(l);
+  double waits[2] = {0}, n = threads < 1 ? 1 : threads;
   level v = level_of(l, LINE, m->streams);
   c->l2_bytes = misses(l, 0, &v, (double)(t->l1 ? t->l1 : 32 << 10), m->l1_ways, m->l2_latency, m->l2_bandwidth,
-                       &waits);
+                       waits);
   c->l3_bytes = misses(l, 1, &v, (double)(t->l2 ? t->l2 : 1 << 20), m->l2_ways, m->l3_latency, m->l3_bandwidth,
-                       &waits);
-  c->memory_bytes = misses(l, 2, &v, (double)(t->l3 ? t->l3 : 8 << 20), 0, m->memory_latency,
-                           m->memory_bandwidth, &waits);
+                       waits);
+  c->memory_bytes = misses(l, 2, &v, tg_target_kept(t), 0, m->memory_latency, m->memory_bandwidth, waits);
+  c->waits = waits[1] / n;
   /* a bandwidth is of the whole way into the core, so that each byte counts once, where it comes from */
   double l2 = fmax(0, c->l2_bytes - c->l3_bytes), l3 = fmax(0, c->l3_bytes - c->memory_bytes);
-  return (waits + walked(l, m)) / n + l2 / (m->l2_bandwidth * n) + l3 / (m->l3_bandwidth * n) +
+  return (waits[0] + walked(l, m)) / n + l2 / (m->l2_bandwidth * n) + l3 / (m->l3_bandwidth * n) +
          c->memory_bytes / fmin(m->memory_bandwidth * n, m->memory_bandwidth_all);
 }

@@ -18,6 +18,7 @@ typedef struct {
   const tg_uop *access;
   uint32_t loop, twin, twin_loop;
   double bytes, at, size, same, apart, stride[TG_COST_DEPTH];
+  bool asked;                      /* instructions prefetch it */
   double missed[TG_COST_LEVELS];   /* bytes that come from L2, L3, memory, in the whole program */
 } tg_cost_access_info;
 
@@ -26,10 +27,12 @@ typedef struct tg_cost_loops {
   struct tg_cost_tables *by_id;   /* walk.h */
   TG_VEC(tg_cost_loop_info) loop;
   TG_VEC(tg_cost_access_info) access;
+  TG_VEC(const tg_uop *) asked;   /* definitions of buffers that instructions prefetch */
 } tg_cost_loops;
 
 uint32_t tg_cost_loop(tg_cost_loops *l, const tg_uop *range, uint32_t outer, double trips, bool thread);
 void tg_cost_access(tg_cost_loops *l, const tg_uop *access, uint32_t loop);
-/* Cycles of the memory system. Also fills in l2_bytes, l3_bytes and memory_bytes of c. */
+void tg_cost_prefetch(tg_cost_loops *l, const tg_uop *prefetch);
+/* Cycles of the memory system. Also fills in waits, l2_bytes, l3_bytes and memory_bytes of c. */
 double tg_cost_memory(tg_cost_loops *l, const tg_target *target, const tg_uop *linear, int threads, tg_cost *c);
 #endif

@@ -94,8 +94,9 @@ static const tg_uop *address_root(const tg_uop *u) {
 
 /* Cost, in stores, of vectors spilled for lack of address registers. If a buffer's stride is known only at launch, each
  * of its rows needs about half a general register (x86 addresses can add an index once or doubled). If these run out in
- * an unrolled loop, compilers load all copies of a row while its address is at hand, and spill the values. */
-static double address_spills(tg_cost_walk *w, const tg_uop *const *list, uint32_t n) {
+ * an unrolled loop, compilers load all copies of a row while its address is at hand, and spill those values for which
+ * there is no vector register (spare) until they are used. */
+static double address_spills(tg_cost_walk *w, const tg_uop *const *list, uint32_t n, double spare) {
   enum { BUFFERS = 8, ROOM = 12, ROOTS = 256 };
   const tg_uop *root[ROOTS];
   uint32_t roots = 0, ordinal[BUFFERS], rows[BUFFERS], loads[BUFFERS], buffers = 0, most = 0;
@@ -121,13 +122,15 @@ static double address_spills(tg_cost_walk *w, const tg_uop *const *list, uint32_
   if (!buffers || rows[most] < 2) return 0;
   registers += rows[most] / 2;
   double copies = (double)loads[most] / rows[most], shortage = fmin(1, fmax(0, (registers - ROOM) / 1.5 + 0.3));
-  return copies < 2 ? 0 : shortage * rows[most] * (1 + copies / 2);
+  double kept = shortage * rows[most] * (copies - 1);
+  return copies < 2 || kept <= spare ? 0 : (1 - spare / kept) * shortage * rows[most] * (1 + copies / 2);
 }
 
 tg_cost_spills tg_cost_spilled(tg_cost_walk *w, const tg_uop *const *list, uint32_t n) {
   pressure r = pressure_of(w, list, n);
   double registers = w->target->vector_registers, over = fmax(0, r.tile + r.through + r.between - registers),
-         stored = fmax(0, r.tile + r.through + r.computed - registers), addresses = address_spills(w, list, n);
+         stored = fmax(0, r.tile + r.through + r.computed - registers),
+         addresses = address_spills(w, list, n, fmax(0, registers - r.tile - r.through - r.between));
   w->spills += over;
   /* An element of the tile that is in no register is updated by way of memory; another register is for what is added.
    * What is loaded once for several rows keeps its registers, which LLVM gives to what is used most. */

@@ -60,8 +60,8 @@ const char *tg_cost_report(tg_job *j, const tg_target *target, const tg_uop *lin
   tg_cost c = tg_cost_walked(&w, linear, params);
   tg_str out = tg_str_new(&j->env);
   tg_str_printf(&out, "%.4g us on %s (%.0f MHz): core %.4g cycles, memory %.4g cycles, of which the longer counts, and "
-                      "some of the other\n",
-                c.seconds * 1e6, target->machine.name, target->machine.clock, c.core, c.memory);
+                      "some of the other; waiting for memory %.4g cycles\n",
+                c.seconds * 1e6, target->machine.name, target->machine.clock, c.core, c.memory, c.waits);
   put_loops(&w, &out);
   put_accesses(&w, &out);
   return out.data;

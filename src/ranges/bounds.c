@@ -187,10 +187,12 @@ static wide ones_above(wide v) { /* 2^k - 1 >= v */
 }
 
 static tg_bounds bitwise(tg_op op, tg_type t, tg_bounds a, tg_bounds b) {
+  if (a.lo == a.hi && b.lo == b.hi && known(a.lo) && known(b.lo))
+    return exactly(op == TG_OP_AND ? a.lo & b.lo : op == TG_OP_OR ? a.lo | b.lo : a.lo ^ b.lo);
   if (t == TG_BOOL) {
     if (op == TG_OP_AND) return interval(least(a.lo, b.lo), least(a.hi, b.hi));
     if (op == TG_OP_OR) return interval(most(a.lo, b.lo), most(a.hi, b.hi));
-    return a.lo == a.hi && b.lo == b.hi ? exactly(a.lo ^ b.lo) : interval(0, 1);
+    return interval(0, 1);
   }
   if (op == TG_OP_AND) {
     if (a.lo < 0 && b.lo < 0) return of_type(t);

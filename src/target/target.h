@@ -104,4 +104,9 @@ static inline bool tg_target_takes_spirv(const tg_target *t) {
 
 /* Can this machine run its code? The processor must have the instructions, and the system must save the registers. */
 static inline bool tg_target_runs_here(const tg_target *t) { return !t->lacks[0]; }
+/* Bytes of the last cache that a core finds again: of L3 what other cores leave. */
+static inline double tg_target_kept(const tg_target *t) {
+  double part = t->machine.l3_kept > 0 ? t->machine.l3_kept : 1;
+  return (t->l3 ? (double)t->l3 : 8 << 20) * part;
+}
 #endif

@@ -254,6 +254,40 @@ static void measure_pages(measure *m, double seconds) {
     m->row.pages = pages[i - 1] + (pages[i] - pages[i - 1]) * fmax(0, half - extra[i - 1]) / (extra[i] - extra[i - 1]);
 }
 
+enum { CHAINS = 4 };
+typedef struct { void **at[CHAINS]; } chains;
+
+static void follow_all(int64_t loads, void *memory) {
+  chains *c = memory;
+  for (; loads; loads--)
+    for (int i = 0; i < CHAINS; i++) c->at[i] = *(void **volatile *)c->at[i];
+}
+
+/* What a core finds again in L3, which other cores fill as well: the bytes half of whose lines it still holds when
+ * they are wanted again. Several chains, so that lines are wanted about as often as arithmetic wants them; of one
+ * alone they come around many times as late. */
+static void measure_kept(measure *m, double seconds) {
+  enum { STEPS = 10, TOGETHER = 32 * PAGE / MEASURE_LINE };
+  const double least = fmax(1.5 * (double)m->target.l2, (double)m->target.l3 / 32), most = 1.5 * (double)m->target.l3;
+  double cycles[STEPS + 1], bytes[STEPS + 1];
+  if (!m->target.l3 || least >= most || most > (double)m->memory_bytes) return;
+  for (int i = 0; i <= STEPS; i++) {
+    uint32_t n = (uint32_t)(least * pow(most / least, (double)i / STEPS)) / MEASURE_LINE / TOGETHER * TOGETHER;
+    chains c;
+    if (!link_places(m->memory, MEASURE_LINE, n, TOGETHER)) return;
+    void **at = (void **)(void *)place(m->memory, MEASURE_LINE, 0);
+    for (uint32_t k = 0; k < n; k++, at = *at)
+      if (k % (n / CHAINS) == 0 && k / (n / CHAINS) < CHAINS) c.at[k / (n / CHAINS)] = at;
+    follow_all(n / CHAINS, &c);
+    cycles[i] = measure_cycles(m, seconds, follow_all, &c, n / CHAINS), bytes[i] = n * (double)MEASURE_LINE;
+  }
+  double half = (cycles[0] + cycles[STEPS]) / 2;
+  m->row.l3_kept = 1;
+  for (int i = STEPS; i > 0 && cycles[i] > half; i--)
+    m->row.l3_kept = fmin(1, (bytes[i - 1] + (bytes[i] - bytes[i - 1]) * fmax(0, half - cycles[i - 1]) /
+                                                 (cycles[i] - cycles[i - 1])) / (double)m->target.l3);
+}
+
 void measure_memory(measure *m) {
   tg_machine *r = &m->row;
   double some = m->probe, much = 3 * m->probe;
@@ -271,5 +305,6 @@ void measure_memory(measure *m) {
   /* loads one by one come around so late that what other cores read has evicted much of a larger part */
   r->l3_latency = latency(m, 8 * m->l2_bytes < m->l3_bytes ? 8 * m->l2_bytes : m->l3_bytes, much);
   r->memory_latency = latency(m, m->memory_bytes, much);
+  measure_kept(m, some);
   measure_pages(m, some);
 }
