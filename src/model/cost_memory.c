@@ -361,9 +361,10 @@ static double misses(tg_cost_loops *l, uint32_t which, const level *given, doubl
       run -= stays(all, cache) * fmin(run, fetched(&v, &l->access.data[a->twin - 1], TG_COST_NONE));
     bytes += run;
     a->missed[which] = run * again;
-    bool far = which + 1 == TG_COST_LEVELS;
-    if (!far || !a->asked)
-      waits[far && a->access->op == TG_OP_LOAD] += again * starts(run, run_of(l, a, v.streams), latency, bandwidth);
+    bool far = which + 1 == TG_COST_LEVELS, store = a->access->op == TG_OP_STORE;
+    double each = run_of(l, a, v.streams);
+    if (store) waits[0] += again * run / each * latency;
+    else if (far && !a->asked) waits[1] += again * starts(run, each, latency, bandwidth);
   }
   return bytes * again;
 }
