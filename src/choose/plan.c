@@ -474,6 +474,40 @@ static void outside(const roles *r, list *l) {
   }
 }
 
+static bool is_subscript(const tg_nest *n, const tg_uop *load) {
+  for (uint32_t i = 0; i < n->loads.n + n->stores.n; i++) {
+    const tg_uop *access = i < n->loads.n ? n->loads.data[i] : n->stores.data[i - n->loads.n];
+    for (uint32_t d = 0; d < tg_access_rank(access); d++)
+      if (access != load && tg_uses(n->j, access->src[1 + d], load)) return true;
+  }
+  return false;
+}
+
+const tg_uop *tg_nest_subscript(tg_nest *n) {
+  const tg_uop *range = n->loop[n->depth - 1].range;
+  for (uint32_t i = 0; i < n->loads.n; i++) {
+    const tg_uop *load = n->loads.data[i];
+    uint32_t dimension = tg_nest_dimension_along(n->j, load, range);
+    if (dimension + 1 == tg_access_rank(load) && tg_buffer_info(n->j, load->src[0])->lo && only_read(n, load) &&
+        is_subscript(n, load))
+      return load;
+  }
+  return NULL;
+}
+
+/* Elements that are counted where a number from memory says: iterations one by one, whose subscripts are clamped to
+ * what is promised of them. A block of them is clamped ahead by vectors. */
+static void subscripts(const roles *r, list *l) {
+  enum { LEAST = 4, MOST = 16 };
+  tg_nest *n = r->n;
+  const tg_nest_loop *loop = &n->loop[n->depth - 1];
+  if (loop->lockstep || loop->members > 1 || !loop->extent_text || !tg_nest_subscript(n)) return;
+  for (uint32_t vectors = LEAST; vectors <= MOST && vectors * n->lanes <= r->extent[n->depth - 1]; vectors *= 2) {
+    tg_plan p = {.kind = TG_PLAN_SUBSCRIPTS, .lane = n->depth - 1, .row = NEST_MAX, .vectors = vectors, .rows = 1};
+    if (l->n < TG_PLANS) l->out[l->n++] = p;
+  }
+}
+
 /* One loop without sums: how many vectors at once, other than its class has. */
 static void flat(const roles *r, list *l) {
   tg_nest *n = r->n;
@@ -510,6 +544,7 @@ static uint32_t plans_at(tg_nest *n, const int64_t *params, tg_plan *out) {
     around(r, &l);
     return l.n;
   }
+  if (!n->reductions.n) subscripts(r, &l);
   if (n->stores.n > 1 && !n->reductions.n) {
     around(r, &l);
     return l.n;

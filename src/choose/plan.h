@@ -11,6 +11,7 @@ typedef enum {
   TG_PLAN_AROUND /* iterations of a loop around other loops side by side */,
   TG_PLAN_FLAT /* vectors along the one loop of a nest without sums */,
   TG_PLAN_OUTSIDE /* blocks of a sum's terms outside, vectors along a loop inside: the output holds the sum so far */,
+  TG_PLAN_SUBSCRIPTS /* no vectors, since what is stored to is read from memory: but its bounds are kept by vectors */,
   TG_PLAN_ROWS /* the class of a nest with statements of several kinds, some of its rows side by side */
 } tg_plan_kind;
 
@@ -42,6 +43,8 @@ uint32_t tg_nest_plans(tg_nest *n, tg_plan *out);
 void tg_nest_plan(tg_nest *n, const tg_plan *p);
 /* The dimension along which the loop's iterations are neighbours, if it moves no other one; the rank: there is none. */
 uint32_t tg_nest_dimension_along(tg_job *j, const tg_uop *load, const tg_uop *range);
+/* A load of the nest that is read along its innermost loop, promises bounds, and is a subscript; NULL: there is none. */
+const tg_uop *tg_nest_subscript(tg_nest *n);
 bool tg_nest_is_open(const tg_nest *n);        /* some extent is known at launch only */
 int64_t tg_nest_line(const tg_nest *n);        /* elements of the output that fill whole vectors and whole lines */
 /* Is a copy of what the load reads, for a block of the loop's iterations, worth its while, and can it be made? */

@@ -188,6 +188,28 @@ static void write_flat(tg_nest *n, const tg_plan *p) {
   tg_nest_flat(n, &n->loop[p->lane], p->vectors);
 }
 
+static void write_subscripts(tg_nest *n, const tg_plan *p) {
+  enum { AT_ONCE = 8 };
+  const tg_nest_loop *l = &n->loop[p->lane];
+  const tg_uop *load = tg_nest_subscript(n);
+  const char *b = l->base, *name = l->name, *source = tg_buffer_info(n->j, load->src[0])->name;
+  int64_t block = (int64_t)p->vectors * n->lanes;
+  uint32_t along = tg_access_rank(load) - 1;
+  if (l->extent < 0)
+    tg_nest_emit(n, "cut %s at (%s)/%lld*%lld as %s.m %s.e", name, l->extent_text, (long long)block, (long long)block, b,
+                 b);
+  else if (l->extent % block)
+    tg_nest_emit(n, "cut %s at %lld as %s.m %s.e", name, (long long)(l->extent / block * block), b, b);
+  if (l->extent < 0 || l->extent % block) name = tg_format(&n->j->env, "%s.m", b);
+  tg_nest_emit(n, "split %s %lld as %s.o %s.i", name, (long long)block, b, b);
+  stage(n, load, l->range, tg_format(&n->j->env, "%s.o", b));
+  tg_nest_emit(n, "lane %s.block.%u %u", source, along, n->lanes);
+  tg_nest_emit(n, "unroll %s.i %d", b, AT_ONCE);
+  if (p->lane && n->loop[0].parallel && n->threads && n->work >= TG_THREAD_WORK)
+    tg_nest_thread(n, n->loop[0].name, n->loop[0].base, n->loop[0].extent, n->loop[0].extent_text,
+                   n->work / tg_nest_trips(n->loop[0].extent));
+}
+
 int64_t tg_nest_line(const tg_nest *n) {
   int64_t line = (int64_t)n->l->target->machine.line / tg_type_bytes(tg_define_of(n->stores.data[0]->src[0])->type);
   return line > n->lanes ? line : n->lanes;
@@ -234,6 +256,7 @@ static void write_rows(tg_nest *n, const tg_plan *p) {
 void tg_nest_plan(tg_nest *n, const tg_plan *p) {
   static void (*const write[])(tg_nest *, const tg_plan *) = {
       [TG_PLAN_COLUMNS] = columns, [TG_PLAN_TERMS] = terms, [TG_PLAN_AROUND] = write_around,
-      [TG_PLAN_FLAT] = write_flat, [TG_PLAN_OUTSIDE] = write_outside, [TG_PLAN_ROWS] = write_rows};
+      [TG_PLAN_FLAT] = write_flat, [TG_PLAN_OUTSIDE] = write_outside, [TG_PLAN_ROWS] = write_rows,
+      [TG_PLAN_SUBSCRIPTS] = write_subscripts};
   write[p->kind](n, p);
 }

@@ -143,7 +143,10 @@ static void count_math(tg_cost_walk *w, tg_cost_ports *p, const tg_uop *u) {
   double n = tg_cost_pieces(w, u);
   bool is_float = tg_is_float(u->type);
   if (u->lanes == 1 && !is_float) {
-    p->instructions += scalar;
+    /* a choice is a comparison and a conditional move, which no address folds */
+    bool chooses = u->op == TG_OP_MIN || u->op == TG_OP_MAX || u->op == TG_OP_WHERE;
+    p->instructions += chooses ? 2 : scalar;
+    p->integers += chooses ? 2 / m->integer : 0;
     return;
   }
   if (u->lanes > 1 && u->type == TG_I64) return;   /* offsets, folded into addresses */

@@ -7,7 +7,7 @@
 #include "model/cost_memory.h"
 
 /* Cycles that each kind of unit is busy. alone: nothing else is done at that time. instructions: their number. */
-typedef struct { double math, loads, stores, shuffles, alone, instructions; } tg_cost_ports;
+typedef struct { double math, loads, stores, shuffles, integers, alone, instructions; } tg_cost_ports;
 
 /* For a report: one execution of the statements of a loop. range: NULL: of the program itself. cycles: without the
  * loops inside. */

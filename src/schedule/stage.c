@@ -5,8 +5,9 @@
  * the subscripts of the copy. Elements outside of the source get the value of fill. With a depth the copy is a ring
  * buffer: an iteration fills the slot of a later one.
  *
- * If the copy's type cannot hold the source's values, it must be that of an expression around each read; the copy then
- * holds the values of that expression (through.c). */
+ * Where all reads are clamped to what the source promises, the copy holds what they are clamped to. If the copy's type
+ * cannot hold the source's values, it must be that of an expression around each read; the copy
+ * then holds the values of that expression (through.c). */
 #include "schedule/stage.h"
 #include "lower/sweep.h"
 #include <stdlib.h>
@@ -30,6 +31,7 @@ typedef struct {
   const tg_uop *fill;              /* of the copy's type */
   /* the copy has the values of this expression around a load; NULL: of the source's elements */
   const tg_uop *through;
+  const tg_uop *clamp;             /* around each read, and the copy holds its values; NULL: there is none */
   bool expression, bare;           /* there is to be one; a read stands outside of it */
   tg_type type;                    /* the copy's */
   int64_t depth;
@@ -178,8 +180,8 @@ static const tg_uop *within_source(const staging *g, const tg_uop *const *subscr
 static const tg_uop *converted(const staging *g, const tg_uop *x) {
   tg_job *j = g->s->j;
   if (g->through) return tg_through_apply(j, g->s->l->rules, g->through, x);
-  if (x->type == g->type) return x;
-  const tg_uop *v = tg_cast(j, g->type, x);
+  if (x->type == g->type && !g->clamp) return x;
+  const tg_uop *v = tg_cast(j, g->type, g->clamp ? tg_clamp_apply(j, g->clamp, x) : x);
   return x->op == TG_OP_CONST ? tg_simplified(g->s, v) : v;
 }
 
@@ -260,8 +262,11 @@ static const tg_uop *product_left(const staging *g, const tg_uop *old, const tg_
 
 static const tg_uop *staged_through(tg_job *j, const tg_uop *old, void *user) {
   const staging *g = user;
-  (void)j;
   if (is_around(g, old)) return old;
+  if (g->clamp && tg_clamped_load(j, old, g->source)) {
+    const tg_uop *load = tg_clamped_load(j, old, g->source);
+    return tg_cast(j, TG_INDEX, load_of_copy(g, load, load->src));
+  }
   const tg_uop *load = g->through && old->type == g->type ? tg_through_load(old, g->source) : NULL;
   return load && tg_through_same(old, g->through) ? load_of_copy(g, load, load->src) : NULL;
 }
@@ -488,6 +493,30 @@ TG_NORETURN static void no_expression(const staging *g) {
              g->o->names[0], t, tg_type_name[g->source->type], t);
 }
 
+/* Is every read of the source in the loop clamped in one way, and for nothing else? That of this node; else NULL. */
+static const tg_uop *clamp_of(const staging *g, const tg_uop *end) {
+  tg_job *j = g->s->j;
+  uint32_t n;
+  const tg_uop **order = computed_by(g, end, &n), *clamp = NULL;
+  uint8_t *within = tg_new(&j->env, uint8_t, j->uops.n + 1);   /* a clamp, or the conversion below one */
+  for (uint32_t k = n; k-- > 0;) {   /* users before sources */
+    const tg_uop *u = order[k];
+    bool outer = !within[u->id] && tg_clamped_load(j, u, g->source);
+    if (outer && clamp && !tg_clamp_same(u, clamp)) return NULL;
+    if (outer) clamp = u;
+    within[u->id] |= outer;
+    if (within[u->id] && u->src[0]->op != TG_OP_LOAD) within[u->src[0]->id] = 1;
+  }
+  for (uint32_t k = 0; k < n; k++)
+    for (uint32_t q = 0; q < order[k]->n; q++) {
+      const tg_uop *u = order[k], *x = u->src[q];
+      bool part = x != clamp && within[x->id] && !tg_clamp_same(x, clamp);
+      bool read = x->op == TG_OP_LOAD && tg_define_of(x->src[0]) == g->source;
+      if ((part || read) && !within[u->id]) return NULL;
+    }
+  return clamp;
+}
+
 static void stage_loop(tg_schedule *s, const tg_uop *end, tg_statements *out, void *user) {
   staging *g = user;
   tg_job *j = s->j;
@@ -514,6 +543,7 @@ static void stage_loop(tg_schedule *s, const tg_uop *end, tg_statements *out, vo
         g->through = order[k];
       else if (order[k]->op == TG_OP_SHUFFLE) check_shuffle(g, order[k]);
   }
+  g->clamp = !g->expression && tg_is_int(g->source->type) ? clamp_of(g, end) : NULL;
   check_begin(g, end);
   check_space(g, end);
   g->range = end->src[0];

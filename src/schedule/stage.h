@@ -32,6 +32,11 @@ const tg_uop *tg_stage_fill(tg_schedule *s, const tg_opt *o, tg_type t);
 const tg_uop *tg_through_load(const tg_uop *through, const tg_uop *source);
 bool tg_through_same(const tg_uop *a, const tg_uop *b);
 const tg_uop *tg_through_apply(tg_job *j, const tg_rules *rules, const tg_uop *through, const tg_uop *x);
+/* A load whose value is clamped on its way to a subscript: the load, or NULL; the clamp of an x of the source's type;
+ * is another one the same but for the load. */
+const tg_uop *tg_clamped_load(tg_job *j, const tg_uop *u, const tg_uop *source);
+const tg_uop *tg_clamp_apply(tg_job *j, const tg_uop *clamp, const tg_uop *x);
+bool tg_clamp_same(const tg_uop *a, const tg_uop *b);
 
 void tg_stage_packed(tg_schedule *s, const tg_opt *o, const tg_uop *source);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Finds the expression, of one element and constants, that the program applies to each read of a staged buffer, so that
- * the copy can hold the expression's values instead of the source's. */
+ * the copy can hold the expression's values instead of the source's: a rounding, or the bounds that an input promises
+ * of what reaches a subscript, so that vectors are clamped where elements one by one would be. */
 #include "schedule/stage.h"
 
 /* The source that an op adds constants to, or NULL. */
@@ -45,4 +46,27 @@ const tg_uop *tg_through_apply(tg_job *j, const tg_rules *rules, const tg_uop *t
     x = tg_with_sources(j, u, src);
   }
   return folds ? tg_simplify(j, rules, x) : x;
+}
+
+/* min(max(index(load), lo), hi), as the parser writes it of an input that promises lo..hi, or what is left of it where
+ * the type alone keeps one of the two. NULL: something else, or a bound that is no value of the type. */
+const tg_uop *tg_clamped_load(tg_job *j, const tg_uop *u, const tg_uop *source) {
+  if (u->type != TG_INDEX || u->lanes != 1 || (u->op != TG_OP_MIN && u->op != TG_OP_MAX)) return NULL;
+  for (; u->op == TG_OP_MIN || u->op == TG_OP_MAX; u = u->src[0])
+    if (u->src[1]->op != TG_OP_CONST || tg_const_int(j, source->type, u->src[1]->arg)->arg != u->src[1]->arg)
+      return NULL;
+  return u->op == TG_OP_CAST && u->src[0]->op == TG_OP_LOAD && tg_define_of(u->src[0]->src[0]) == source ? u->src[0]
+                                                                                                          : NULL;
+}
+
+const tg_uop *tg_clamp_apply(tg_job *j, const tg_uop *clamp, const tg_uop *x) {
+  const tg_uop *below = clamp->src[0];
+  if (below->op != TG_OP_CAST) x = tg_clamp_apply(j, below, x);
+  return tg_op2(j, clamp->op, x, tg_const_int(j, x->type, clamp->src[1]->arg));
+}
+
+/* The same but for the load. */
+bool tg_clamp_same(const tg_uop *a, const tg_uop *b) {
+  for (; a->op == b->op && a->op != TG_OP_CAST && a->src[1] == b->src[1]; a = a->src[0], b = b->src[0]) {}
+  return a->op == TG_OP_CAST && b->op == TG_OP_CAST;
 }
