@@ -61,6 +61,14 @@ const char *tg_nest_cut_text(tg_nest *n, const tg_uop *range, const char *text) 
 
 const char *tg_nest_loop_vector(tg_nest *n, const tg_nest_loop *l, uint32_t upcast) {
   tg_nest_axis a = tg_nest_axis_of(n, l->name);
+  int64_t rest = l->extent > (int64_t)n->lanes && n->lanes > 1 ? l->extent % n->lanes : 0;
+  if (a.alike && a.cut && rest > 1 && !(rest & (rest - 1))) { /* what is left fills a narrower vector: no mask */
+    const char *whole = tg_format(&n->j->env, "%s.f", l->base);
+    tg_nest_emit(n, "cut %s at %lld as %s %s.g", l->name, (long long)(l->extent - rest), whole, l->base);
+    const char *outer = tg_nest_vector(n, whole, l->base, l->extent - rest, NULL, upcast, true);
+    tg_nest_emit(n, "lane %s.g", l->base);
+    return outer;
+  }
   if (a.alike || n->lanes < 2)
     return tg_nest_vector(n, l->name, l->base, l->extent, tg_nest_cut_text(n, l->range, l->extent_text), upcast, a.cut);
   tg_nest_emit(n, "lane %s %u as %s.p %s.w", l->name, n->lanes, l->base, l->base);

@@ -11,7 +11,7 @@ typedef enum {
   TG_PLAN_AROUND /* iterations of a loop around other loops side by side */,
   TG_PLAN_FLAT /* vectors along the one loop of a nest without sums */,
   TG_PLAN_OUTSIDE /* blocks of a sum's terms outside, vectors along a loop inside: the output holds the sum so far */,
-  TG_PLAN_SUBSCRIPTS /* no vectors, since what is stored to is read from memory: but its bounds are kept by vectors */,
+  TG_PLAN_SUBSCRIPTS /* one by one, since where to is read from memory: subscripts are clamped ahead, by vectors */,
   TG_PLAN_ROWS /* the class of a nest with statements of several kinds, some of its rows side by side */
 } tg_plan_kind;
 

@@ -250,7 +250,16 @@ static LLVMValueRef extremum_by_range(tg_emitter *e, tg_op op, tg_type t, uint32
   return LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealUNO, a, b, ""), nan, r, "");
 }
 
+/* The least of all values below which a maximum cannot fall, and with which reductions begin; of a minimum the
+ * greatest. Constants are equal if they are the same. */
+static bool is_identity(tg_emitter *e, tg_op op, tg_type t, uint32_t lanes, LLVMValueRef v) {
+  uint64_t bits = tg_value_bits(t, (tg_value){.f = op == TG_OP_MAX ? -INFINITY : INFINITY});
+  return LLVMIsConstant(v) && v == number(e, t, lanes, bits);
+}
+
 static LLVMValueRef extremum(tg_emitter *e, tg_op op, tg_type t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b) {
+  if (is_identity(e, op, t, lanes, a)) return b;
+  if (is_identity(e, op, t, lanes, b)) return a;
   LLVMValueRef ranged = extremum_by_range(e, op, t, lanes, a, b);
   if (ranged) return ranged;
   LLVMTypeRef floats = LLVMTypeOf(a), bits = tg_emit_type(e,
