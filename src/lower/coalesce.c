@@ -2,9 +2,10 @@
  * Pass coalesce: brings the subscripts of vector accesses into the three forms that code generation knows: `base +
  * iota` (contiguous in that dimension), `base` (every lane the same element: a scalar load, whose value stands for all
  * lanes), or a general vector split into its scalar part and its lanes' part. Equal loads thereby become one node.
- * Blocks of gathers become contiguous loads and a transpose (coalesce_transpose.c), stores that fill each other's gaps
- * contiguous ones (coalesce_stores.c). What lanes of matrix instructions pick from a piece of memory is loaded as
- * a whole (coalesce_pieces.c). On targets with warps neighbours that no limit divides get one gate. */
+ * Blocks of gathers become contiguous loads and a transpose (coalesce_transpose.c), loads and stores that fill each
+ * other's gaps contiguous ones (coalesce_steps.c, coalesce_stores.c). What lanes of matrix instructions pick from a
+ * piece of memory is loaded as a whole (coalesce_pieces.c). On targets with warps neighbours that no limit divides get
+ * one gate. */
 #include "lower/sweep.h"
 
 static const tg_uop *sum_of(tg_job *j, const tg_linear *t, bool lanes) {
@@ -82,5 +83,6 @@ const tg_uop *tg_pass_coalesce(tg_job *j, const tg_lowering *l, const tg_uop *si
   bool device = l->target && l->target->lanes > 1;
   if (device) sink = tg_pick_pieces(j, sink);
   sink = tg_transpose_gathers(j, tg_sweep_map(j, sink, visit, device ? &device : NULL));
-  return device ? sink : tg_interleave_stores(j, sink);
+  if (device) return sink;
+  return tg_interleave_stores(j, l->target && l->target->vector_bytes ? tg_share_steps(j, l->target, sink) : sink);
 }

@@ -13,8 +13,7 @@
 #include <stdlib.h>
 #include "lower/sweep.h"
 
-/* home of a value used in no list, or in several; else 1 + id of the END or SINK whose list uses it */
-enum { NOWHERE = 0, MANY = UINT32_MAX };
+enum { NOWHERE = 0, MANY = UINT32_MAX };   /* home of a value used in no list, or in several */
 
 /* The gate of a gather whose lanes take `ways` rows in turns, split into a condition on the row, turns (over iota %
  * ways), and a limit of the column: rest + constant < 0, where rest contains iota / ways. For example iota % 4 < m &
@@ -40,24 +39,29 @@ typedef struct {
 typedef struct {
   TG_VEC(gather) gathers;
   TG_VEC(block) blocks;
-  uint32_t *home, *of;         /* by node id: home of a value; of a load, index of its block, + 1 */
+  const uint32_t *home;        /* by node id */
+  uint32_t *of;                /* by id of a load: index of its block, + 1 */
 } state;
 
 /* ---- which statement list a value is used in ---- */
 
-static void used(state *s, const tg_uop *u, uint32_t home) {
-  s->home[u->id] = s->home[u->id] == NOWHERE || s->home[u->id] == home ? home : MANY;
+static void used(uint32_t *of, const tg_uop *u, uint32_t home) {
+  of[u->id] = of[u->id] == NOWHERE || of[u->id] == home ? home : MANY;
 }
 
-static void find_homes(state *s, const tg_sweep *w) {
+bool tg_is_home(uint32_t home) { return home != NOWHERE && home != MANY; }
+
+uint32_t *tg_homes_of(tg_job *j, const tg_sweep *w, const tg_uop *sink) {
+  uint32_t *home = tg_new(&j->env, uint32_t, sink->id + 1);
   for (uint32_t i = w->n; i-- > 0;) {
     const tg_uop *u = w->u[i];
     bool list = u->op == TG_OP_END || u->op == TG_OP_SINK,
          access = u->op == TG_OP_LOAD || u->op == TG_OP_STORE || u->op == TG_OP_PREFETCH;
     if (u->op == TG_OP_AFTER || u->op == TG_OP_RANGE || u->op == TG_OP_DEFINE) continue;
     for (uint32_t k = u->op == TG_OP_END || access; k < u->n; k++)
-      if (!list || u->src[k]->op != TG_OP_END) used(s, u->src[k], list ? u->id + 1 : s->home[u->id]);
+      if (!list || u->src[k]->op != TG_OP_END) used(home, u->src[k], list ? u->id + 1 : home[u->id]);
   }
+  return home;
 }
 
 /* ---- gathers ---- */
@@ -172,7 +176,7 @@ static void see(tg_job *j, state *s, const tg_uop *load) {
   tg_linear t;
   if (load->lanes < 2 || load->lanes & (load->lanes - 1) || tg_define_of(load->src[0])->lanes > 1 || unit == rank)
     return;
-  if (s->home[load->id] == NOWHERE || s->home[load->id] == MANY) return;
+  if (!tg_is_home(s->home[load->id])) return;
   tg_linear_of(j, load->src[1 + unit], &t);
   uint32_t run = run_of(&t, load->lanes), ways = run ? 0 : ways_of(&t, load->lanes);
   for (uint32_t d = 0; d < rank; d++) vector |= d != unit && load->src[1 + d]->lanes > 1;
@@ -353,9 +357,8 @@ static const tg_uop *visit(tg_job *j, const tg_uop *old, const tg_uop *const *sr
 }
 
 const tg_uop *tg_transpose_gathers(tg_job *j, const tg_uop *sink) {
-  state s = {.home = tg_new(&j->env, uint32_t, sink->id + 1), .of = tg_new(&j->env, uint32_t, sink->id + 1)};
   tg_sweep w = tg_sweep_of(j, sink);
-  find_homes(&s, &w);
+  state s = {.home = tg_homes_of(j, &w, sink), .of = tg_new(&j->env, uint32_t, sink->id + 1)};
   for (uint32_t i = 0; i < w.n; i++)
     if (w.u[i]->op == TG_OP_LOAD) see(j, &s, w.u[i]);
   if (!s.gathers.n) return sink;

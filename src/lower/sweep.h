@@ -48,6 +48,13 @@ const tg_uop *tg_needed(tg_job *j, uint32_t n, const tg_uop *const *statements, 
 /* Pass coalesce (coalesce_transpose.c): turns n gathers of n lanes, neighbours of each other in memory, into n
  * contiguous loads and a transpose in registers. Needs subscripts in their final forms. */
 const tg_uop *tg_transpose_gathers(tg_job *j, const tg_uop *sink);
+/* By node id: 1 + id of the END or SINK whose statement list a value is used in; or it is used in none, or in several,
+ * and is not at home. */
+uint32_t *tg_homes_of(tg_job *j, const tg_sweep *w, const tg_uop *sink);
+bool tg_is_home(uint32_t home);
+/* coalesce_steps.c: loads with gaps between their lanes that others take become contiguous ones, of which each picks
+ * its lanes. Needs subscripts in their final forms. */
+const tg_uop *tg_share_steps(tg_job *j, const tg_target *target, const tg_uop *sink);
 /* coalesce_stores.c: stores with gaps between their lanes that fill each other's become contiguous ones. Needs
  * subscripts in their final forms. */
 const tg_uop *tg_interleave_stores(tg_job *j, const tg_uop *sink);

@@ -137,6 +137,13 @@ static bool joins_shuffle(tg_cost_walk *w, const tg_uop *u) {
          (u->src[1]->op == TG_OP_SHUFFLE || u->src[2]->op == TG_OP_SHUFFLE);
 }
 
+/* Instructions of a maximum or minimum of floats, which knows NaN and the sign of 0 (jit/emit_value.c): both ways
+ * round and their bits together; of a maximum, also where an operand is NaN. Against a constant the machine's own. */
+static double extremum(const tg_uop *u) {
+  if (u->src[0]->op == TG_OP_CONST || u->src[1]->op == TG_OP_CONST) return 1;
+  return u->op == TG_OP_MAX ? 5 : 3;
+}
+
 static void count_math(tg_cost_walk *w, tg_cost_ports *p, const tg_uop *u) {
   const double scalar = 0.3;   /* of scalar integers: most are folded into addresses */
   const tg_machine *m = w->machine;
@@ -152,7 +159,11 @@ static void count_math(tg_cost_walk *w, tg_cost_ports *p, const tg_uop *u) {
   if (u->lanes > 1 && u->type == TG_I64) return;   /* offsets, folded into addresses */
   if (joins_shuffle(w, u)) return;
   if (u->op == TG_OP_CAST && tg_type_bytes(u->type) != tg_type_bytes(u->src[0]->type)) p->shuffles += n / m->convert;
-  else p->math += by_width(w, is_float && is_multiply(u->op) ? m->fma : m->add, u);
+  else {
+    double times = is_float && (u->op == TG_OP_MAX || u->op == TG_OP_MIN) ? extremum(u) : 1;
+    p->math += times * by_width(w, is_float && is_multiply(u->op) ? m->fma : m->add, u);
+    p->instructions += (times - 1) * n;
+  }
   p->instructions += n;
 }
 
