@@ -225,6 +225,7 @@ static void add_load(const roles *r, const node *v, const tg_plan *p, uint32_t l
     motion = TG_CONTIGUOUS;
   if (motion == TG_STRIDES)
     cycles = r->n->lanes * (m->gather_lane < m->insert_lane ? m->gather_lane : m->insert_lane);
+  if (motion == TG_STILL) cycles = 1 / (load ? m->load[0] : m->store[0]);   /* one element */
   if (motion == TG_NEAR || motion == TG_BACKWARDS) b->shuffles += times;
   if (motion == TG_NEAR) cycles *= 2;
   b->loads += cycles * times, b->instructions += times;
@@ -273,6 +274,23 @@ static double waits(const tg_nest *n, const tg_plan *p, const together *t, doubl
   return longer;
 }
 
+/* Cycles in which copies come from L2, where those for a block of the loop do not fit L1: then each tile reads them from
+ * there. */
+static double copies_of(const roles *r, const tg_plan *p, uint32_t lane_axis) {
+  tg_nest *n = r->n;
+  const tg_uop *range = r->axis[lane_axis];
+  double held = 0, bytes = 0, width = (double)p->vectors * n->lanes;
+  for (uint32_t i = 0; i < r->nodes && p->kind == TG_PLAN_COLUMNS; i++) {
+    const node *v = &r->node[i];
+    if (v->u->op != TG_OP_LOAD || tg_access_motion(n->j, v->u, range) != TG_STRIDES || !tg_nest_may_stage(n, v->u, range))
+      continue;
+    double element = tg_type_bytes(v->u->type);
+    held += elements_beside(n, v->u, tg_nest_dimension_along(n->j, v->u, range)) * width * element;
+    bytes += times_of(r, v, p, lane_axis) * n->lanes * element;
+  }
+  return held > (double)n->l->target->l1 ? bytes / n->l->target->machine.l2_bandwidth : 0;
+}
+
 /* Cycles of the core, for the whole nest. */
 static double bound_of(const roles *r, const tg_plan *p, uint32_t lane_axis) {
   const tg_machine *m = &r->n->l->target->machine;
@@ -303,7 +321,7 @@ static double bound_of(const roles *r, const tg_plan *p, uint32_t lane_axis) {
                     1.0 / 3);
   for (uint32_t a = 0; a <= r->axes; a++)
     if (sums[a].chains > 0) longer = fmax(longer, waits(r->n, p, &sums[a], kept));
-  return core * longer;
+  return pow(pow(core * longer, 4) + pow(copies_of(r, p, lane_axis), 4), 0.25);   /* as the model has them overlap */
 }
 
 /* ---- the candidates ---- */

@@ -43,7 +43,7 @@ uint32_t tg_nest_plans(tg_nest *n, tg_plan *out);
 void tg_nest_plan(tg_nest *n, const tg_plan *p);
 /* The dimension along which the loop's iterations are neighbours, if it moves no other one; the rank: there is none. */
 uint32_t tg_nest_dimension_along(tg_job *j, const tg_uop *load, const tg_uop *range);
-/* A load of the nest that is read along its innermost loop, promises bounds, and is a subscript; NULL: there is none. */
+/* A load along the innermost loop that promises bounds and is a subscript; NULL: there is none. */
 const tg_uop *tg_nest_subscript(tg_nest *n);
 bool tg_nest_is_open(const tg_nest *n);        /* some extent is known at launch only */
 int64_t tg_nest_line(const tg_nest *n);        /* elements of the output that fill whole vectors and whole lines */

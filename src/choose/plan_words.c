@@ -196,8 +196,8 @@ static void write_subscripts(tg_nest *n, const tg_plan *p) {
   int64_t block = (int64_t)p->vectors * n->lanes;
   uint32_t along = tg_access_rank(load) - 1;
   if (l->extent < 0)
-    tg_nest_emit(n, "cut %s at (%s)/%lld*%lld as %s.m %s.e", name, l->extent_text, (long long)block, (long long)block, b,
-                 b);
+    tg_nest_emit(n, "cut %s at (%s)/%lld*%lld as %s.m %s.e", name, l->extent_text, (long long)block, (long long)block,
+                 b, b);
   else if (l->extent % block)
     tg_nest_emit(n, "cut %s at %lld as %s.m %s.e", name, (long long)(l->extent / block * block), b, b);
   if (l->extent < 0 || l->extent % block) name = tg_format(&n->j->env, "%s.m", b);
