@@ -2,6 +2,7 @@
  * What all bodies of attention share: parameters, declarations, and the variants of a score as texts. */
 #include <stdio.h>
 #include "attention/body.h"
+#include "target/matrix.h"
 
 static const char *const operands[] = {
 #define OPERAND(name, text) text,
@@ -69,6 +70,27 @@ const char *tg_attention_f32(tg_builder *tg_b_, tg_type t, const char *element) 
   return t == TG_F32 ? element : text("f32(%s)", element);
 }
 
+/* Where rows are heads that do not fill a workgroup, that all results are written is more than coverage proves. */
+static const char *unproved(const tg_attention_problem *p) {
+  int64_t rows = p->matrix ? p->warps * tg_matrix_find(p->matrix)->m : 1;
+  return p->row_heads > 1 && rows % p->row_heads ? ", partial" : "";
+}
+
+const char *tg_attention_grid_query(tg_builder *tg_b_, const tg_attention_problem *p) {
+  return p->row_heads > 1 ? text("g*QB + i/%lld", (long long)p->row_heads) : "g*BQ + i";
+}
+
+const char *tg_attention_grid_row(tg_builder *tg_b_, const tg_attention_problem *p) {
+  const char *query = tg_attention_grid_query(tg_b_, p);
+  return p->row_heads > 1 ? text("batch, head, i %% %lld, %s", (long long)p->row_heads, query)
+                          : text("batch, head, %s", query);
+}
+
+const char *tg_attention_grid_exists(tg_builder *tg_b_, const tg_attention_problem *p) {
+  const char *query = text("%s < M", tg_attention_grid_query(tg_b_, p));
+  return *unproved(p) ? text("i/%lld < QB & %s", (long long)p->row_heads, query) : query;
+}
+
 /* The element of the mask or an argument, ATTENTION_MASK on, at the row in hand and a key. Rows and keys behind the
  * last stand for the last. */
 static const char *element_of(tg_builder *tg_b_, const tg_attention_problem *p, uint32_t t, const char *key) {
@@ -133,10 +155,10 @@ const char *tg_attention_slope(tg_builder *tg_b_, const tg_attention_problem *p,
 }
 
 const char *tg_attention_seen(tg_builder *tg_b_, const tg_attention_problem *p, const char *key, const char *exists) {
-  const char *all = exists;
-  if (p->causal) all = text("%s & %s <= at + g*BQ + i", all, key);
-  else if (p->window) all = text("%s & %s < at + g*BQ + i + window", all, key);
-  if (p->window) all = text("%s & at + g*BQ + i < %s + window", all, key);
+  const char *all = exists, *query = tg_attention_grid_query(tg_b_, p);
+  if (p->causal) all = text("%s & %s <= at + %s", all, key, query);
+  else if (p->window) all = text("%s & %s < at + %s + window", all, key, query);
+  if (p->window) all = text("%s & at + %s < %s + window", all, query, key);
   if (p->mask == TG_BOOL) all = text("%s & %s", all, element_of(tg_b_, p, ATTENTION_MASK, key));
   if (p->block_rows && p->grid)
     all = text("%s & block_mask[%s%smin(min(g*BQ + i, M - 1)/%lld, blocks_m - 1), "
@@ -235,10 +257,14 @@ static void declare_mask(tg_builder *tg_b_, const tg_attention_problem *p, uint3
 void tg_attention_declare_tensor(tg_builder *tg_b_, const tg_attention_problem *p, const char *word, const char *name,
                                  const char *low, tg_type t, const char *rows, const char *width) {
   bool keys = *rows == 'N', paged = keys && p->page;
+  long long group = p->group, rows_of = p->row_heads;
   const char *type = tg_type_name[t], *tokens = paged ? text("%lld", (long long)p->page) : rows,
-             *heads = keys ? text("H/%lld", (long long)p->group) : "H",
+             *heads = keys ? text("H/%lld", group) : "H",
              *far = p->grid && !strstr(name, "scale") ? "b" : "page";   /* scales have one step for both */
-  if (p->grid)
+  if (!keys && rows_of > 1)
+    tg_kit_declare(tg_b_, word, "%s, %s, [B, H/%lld, %lld, %s, %s], [%s_b, %lld*%s_h, %s_h, ld%s, 1]%s", name, type,
+                   rows_of, rows_of, tokens, width, low, rows_of, low, low, low, *word == 'o' ? unproved(p) : "");
+  else if (p->grid)
     tg_kit_declare(tg_b_, word, "%s, %s, [%s, %s, %s, %s], [%s_%s, %s_h, ld%s, 1]", name, type, paged ? "pages" : "B",
                    heads, tokens, width, low, far, low, low);
   else if (paged)
@@ -307,8 +333,13 @@ void tg_attention_declare(tg_builder *tg_b_, const tg_attention_problem *p) {
     tg_out(part_l, f32, [M]);
   } else {
     declare_tensor(tg_b_, p, "out", "O", "o", p->o, "M", "E");
-    if (p->lse) tg_kit_declare(tg_b_, "out", "lse, f32, %s", p->grid ? "[B, H, M], [H*lse_n, lse_n, 1]" : "[M]");
-    if (p->sinks && p->grid) tg_in(sink, f32, [H]);
+    long long heads = p->row_heads;
+    if (p->lse && heads > 1)
+      tg_kit_declare(tg_b_, "out", "lse, f32, [B, H/%lld, %lld, M], [H*lse_n, %lld*lse_n, lse_n, 1]%s", heads, heads,
+                     heads, unproved(p));
+    else if (p->lse) tg_kit_declare(tg_b_, "out", "lse, f32, %s", p->grid ? "[B, H, M], [H*lse_n, lse_n, 1]" : "[M]");
+    if (p->sinks && heads > 1) tg_kit_declare(tg_b_, "in", "sink, f32, [H/%lld, %lld]", heads, heads);
+    else if (p->sinks && p->grid) tg_in(sink, f32, [H]);
     else if (p->sinks) tg_in(sink, f32, [M], [sink_step]);
   }
 }

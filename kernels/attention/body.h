@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Texts that the bodies of attention consist of. The row in hand is g*BQ + i in all of them. */
+ * Texts that the bodies of attention consist of. The row in hand is g*BQ + i in all of them, and its query is that, too,
+ * but of a grid whose rows are the heads of queries. */
 #ifndef TG_ATTENTION_BODY_H
 #define TG_ATTENTION_BODY_H
 #include "attention/template.h"
@@ -35,6 +36,11 @@ const char *tg_attention_sink(tg_builder *b, const tg_attention_problem *p, cons
 /* Of dropout, for keys dg*8 .. dg*8 + 7 of block kb: to[key, row] *= 0, or 2^16 / (2^16 - dropout) where the weight is
  * kept; of gradients to[key, row] is set to these. They depend on seed, offset, sequence, head, query and key alone. */
 void tg_attention_drop(tg_builder *b, const tg_attention_problem *p, const char *to, const char *row);
+/* Of a grid: the place of the row in hand, as subscripts of Q, O and LSE; and its query. */
+const char *tg_attention_grid_row(tg_builder *b, const tg_attention_problem *p);
+const char *tg_attention_grid_query(tg_builder *b, const tg_attention_problem *p);
+/* Is the row one whose result is to be stored? */
+const char *tg_attention_grid_exists(tg_builder *b, const tg_attention_problem *p);
 /* Of a grid: 0, or 2^16 / (2^16 - dropout), of a query and a key. Writes values named c0.., x0.., y0.. */
 const char *tg_attention_keep(tg_builder *b, const tg_attention_problem *p, const char *query, const char *key);
 /* The derivative of the score by what scale Q.K is, at the same place. NULL: it is 1. */

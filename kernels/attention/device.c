@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * The body for devices: a workgroup for each block of BQ queries of a head, both products by matrix instructions,
- * whose tiles stay in registers. A warp has as many queries as the instruction has rows, so that maximum, sum and
+ * The body for devices: a workgroup for each block of BQ rows, which are the queries of a head, or of all heads that
+ * share a head of K and V, whose K and V are then read once for all of these. Both products are by matrix instructions,
+ * whose tiles stay in registers. A warp has as many rows as the instruction has rows, so that maximum, sum and
  * rescaling are done where they lie. Where there is no such instruction, a block is one query, and its sums are plain.
  * Blocks of keys that all its queries see come first: their K and V are copied to LOCAL memory, in rings where the
  * target copies asynchronously. Then come those that the masks or the last key cut. */
@@ -42,6 +43,11 @@ static bool has_room(const tg_target *t, const tg_attention_problem *p, const tg
   return registers_of(t, p, r) <= t->vector_registers && local <= t->local_bytes / 2;
 }
 
+/* Is there nothing of a score that differs from head to head but Q? */
+static bool heads_are_alike(const tg_attention_problem *p) {
+  return !p->alibi && !p->mask && !p->score_mod && !p->mask_mod && !p->dropout && !p->block_rows;
+}
+
 void tg_attention_device_tiles(const tg_target *t, tg_attention_problem *p) {
   const tg_matrix_row *r = NULL;
   for (uint32_t i = 0; (r = tg_matrix_at(i)); i++)
@@ -50,12 +56,13 @@ void tg_attention_device_tiles(const tg_target *t, tg_attention_problem *p) {
       break;
   if (!r) return;
   uint32_t least = r->n > r->k ? r->n : r->k;
+  int64_t together = heads_are_alike(p) ? p->group : 1, rows = p->rows.hi * together;
   p->matrix = r->name;
   p->loads_matrices = t->loads_matrices;
   p->stages = p->page || tg_attention_is_masked(p) ? 0 : t->async_copy ? 2 : 1;
   bool narrow = p->dropout && r->form != TG_MATRIX_PTX;   /* Philox takes what registers operands held twice leave */
   for (p->warps = narrow ? 0 : MOST_WARPS; p->warps; p->warps /= 2) {
-    if (p->warps > 1 && p->rows.hi <= p->warps / 2 * r->m) continue;
+    if (p->warps > 1 && rows <= p->warps / 2 * r->m) continue;
     p->keys_of_block = KEYS_OF_WARP * p->warps;   /* a thread has as many copies under way, whatever the warps */
     if (p->keys_of_block < least) p->keys_of_block = least;
     while (p->keys_of_block / 2 >= least && (p->keys_of_block / 2 >= p->keys.hi || !has_room(t, p, r)))
@@ -63,9 +70,10 @@ void tg_attention_device_tiles(const tg_target *t, tg_attention_problem *p) {
     if (!has_room(t, p, r)) continue;
     uint64_t queries = r->m * (uint64_t)p->head * (uint64_t)tg_type_bytes(p->q) / 4 / t->lanes;
     p->keeps_queries = t->async_copy && p->stages && registers_of(t, p, r) + queries <= t->vector_registers;
-    return;
+    break;
   }
-  p->warps = 1, p->keys_of_block = least, p->stages = 0;   /* the least that there is */
+  if (!p->warps) p->warps = 1, p->keys_of_block = least, p->stages = 0;   /* the least that there is */
+  for (p->row_heads = together; p->row_heads > p->warps * r->m || together % p->row_heads;) p->row_heads--;
 }
 
 /* ---- operands ---- */
@@ -105,16 +113,17 @@ const char *tg_attention_device_key(tg_builder *tg_b_, const tg_attention_proble
 }
 
 const char *tg_attention_device_query(tg_builder *tg_b_, const tg_attention_problem *p, const char *x) {
-  const char *own = text("f32(Q[batch, head, g*BQ + i, %s] else 0)", x);
+  const char *own = text("f32(Q[%s, %s] else 0)", tg_attention_grid_row(tg_b_, p), x);
   if (!p->rotary) return own;
-  const char *other = text("f32(Q[batch, head, g*BQ + i, %s] else 0)", tg_attention_partner(tg_b_, p, x));
+  const char *other = text("f32(Q[%s, %s] else 0)", tg_attention_grid_row(tg_b_, p), tg_attention_partner(tg_b_, p, x));
   return tg_attention_turned(tg_b_, p, x, own, other, "min(turn_q + g*BQ + i, positions - 1)");
 }
 
 /* A block of keys is whole, if all rows of the workgroup see all its keys, or cut. A cut one has the condition in each
  * score, and a key behind the last one stands for the last one, so that no load needs a condition. */
 static const char *element(tg_builder *tg_b_, const tg_attention_problem *p, char name, const char *x, bool cut) {
-  return tg_attention_device_key(tg_b_, p, name, text("head/%lld", (long long)p->group), "kb*BK + j", x, cut);
+  long long sets = p->group / (p->row_heads > 1 ? p->row_heads : 1);
+  return tg_attention_device_key(tg_b_, p, name, text("head/%lld", sets), "kb*BK + j", x, cut);
 }
 
 /* The type of weights as they are multiplied with V. */
@@ -202,7 +211,8 @@ static void block(tg_builder *tg_b_, const tg_attention_problem *p, bool cut) {
 }
 
 void tg_attention_device_divide(tg_builder *tg_b_, const tg_attention_problem *p) {
-  const char *row = "at + g*BQ", *last = "min(M, g*BQ + BQ) + at", *end = "N", *full = "(N - N % BK)/BK", *upper = NULL;
+  const char *queries = p->row_heads > 1 ? "QB" : "BQ", *row = text("at + g*%s", queries),
+             *behind = text("g*%s + %s", queries, queries), *last = text("min(M, %s) + at", behind), *end = "N", *full = "(N - N % BK)/BK", *upper = NULL;
   if (p->causal) end = text("min(N, %s)", last), upper = text("(%s + 1)", row);
   else if (p->window) end = text("min(N, %s + window - 1)", last), upper = text("(%s + window)", row);
   if (upper) full = text("min(%s, (%s - %s %% BK)/BK)", full, upper, upper);
@@ -210,7 +220,7 @@ void tg_attention_device_divide(tg_builder *tg_b_, const tg_attention_problem *p
   if (p->window) {
     say("let from = %s - window + 1", row);
     tg(let first = max(0, (from - from % BK)/BK));
-    say("let whole = max(0, ceildiv(%s + BQ - window, BK))", row);
+    say("let whole = max(0, ceildiv(at + %s - window, BK))", behind);
   } else {
     tg(let first = index(0));
     tg(let whole = index(0));
@@ -268,9 +278,11 @@ static void words(tg_builder *tg_b_, const tg_attention_problem *p) {
 TG_KERNEL(attention_device, ) {
   const tg_attention_problem *p = tg_user;
   const tg_matrix_row *r = p->matrix ? tg_matrix_find(p->matrix) : NULL;
+  const long long heads = p->row_heads > 1 ? p->row_heads : 1;
   tg_let(WARPS, r ? p->warps : 1);
   tg_let(LANES, r ? tg_matrix_lanes(r) : 1);
   tg_let(BQ, r ? tg_c(WARPS) * r->m : 1);
+  if (heads > 1) tg_let(QB, tg_c(BQ) / heads);
   uint32_t keys = r ? p->keys_of_block : PLAIN_KEYS, least = r && r->k > r->n ? r->k : r ? r->n : 1;
   if (r && keys / 2 >= least) tg_kit_declare(tg_b_, "knob", "BK, %u, %u", keys, keys / 2);
   else if (r) tg_kit_declare(tg_b_, "knob", "BK, %u", keys);
@@ -280,7 +292,8 @@ TG_KERNEL(attention_device, ) {
   tg_let(CUT_UNITS, tg_block_power_of_two_below((uint32_t)(p->value_head / tg_c(UNIT))));
   tg_let(CUT_ROWS, tg_c(WARPS) * tg_c(LANES) / tg_c(CUT_UNITS));
   tg_attention_declare(tg_b_, p);
-  tg_range(batch, B, global) tg_range(head, H, global) tg_range(g, ceildiv(M, BQ), global) {
+  tg_range(batch, B, global) TG_KIT_RANGE(head, text("head, H/%lld, global", heads))
+    TG_KIT_RANGE(g, text("g, ceildiv(M, %s), global", heads > 1 ? "QB" : "BQ")) {
     tg_define_reg(s, f32, [BQ, BK]);
     tg_kit_declare(tg_b_, "define_reg", "p, %s, [BQ, BK]", type_of_weights(p));
     tg_define_reg(o, f32, [BQ, E]);
@@ -292,7 +305,7 @@ TG_KERNEL(attention_device, ) {
     tg_range(i, BQ) {
       tg_range(d, E) tg(o[i,d] = 0);
       if (p->sinks) {   /* a score without a value, with its weight */
-        say("m[i] = %s", tg_attention_sink(tg_b_, p, "head"));
+        say("m[i] = %s", tg_attention_sink(tg_b_, p, heads > 1 ? text("head, i %% %lld", heads) : "head"));
         tg(l[i] = where(m[i] == -inf, 0, 1));
       } else {
         tg(m[i] = -inf);
@@ -308,11 +321,12 @@ TG_KERNEL(attention_device, ) {
       tg(let kb = where(kc < front, first + kc, behind + kc - front));
       block(tg_b_, p, true);
     }
+    const char *place = tg_attention_grid_row(tg_b_, p), *exists = tg_attention_grid_exists(tg_b_, p);
     tg_range(i, BQ) tg_range(d, E)
-      say("O[batch, head, g*BQ + i, d] = %s if g*BQ + i < M", tg_attention_result(tg_b_, p, "o[i,d]", "l[i]"));
+      say("O[%s, d] = %s if %s", place, tg_attention_result(tg_b_, p, "o[i,d]", "l[i]"), exists);
     if (p->lse)
       tg_range(i, BQ)
-        say("lse[batch, head, g*BQ + i] = %s if g*BQ + i < M", tg_attention_lse(tg_b_, p, "m[i]", "l[i]"));
+        say("lse[%s] = %s if %s", place, tg_attention_lse(tg_b_, p, "m[i]", "l[i]"), exists);
   }
   if (r) words(tg_b_, p);
 }

@@ -47,6 +47,9 @@ typedef struct tg_attention_problem {
   uint32_t warps, keys_of_block, stages;
   bool loads_matrices;           /* the target has ldmatrix */
   bool keeps_queries;            /* Q stays in registers for all blocks */
+  /* so many heads that share a head of K and V are rows of a workgroup, so that K and V are read once for all of these:
+   * row r is head r % row_heads of them, of query r / row_heads of the workgroup's. 0 or 1: rows are queries */
+  int64_t row_heads;
 } tg_attention_problem;
 
 /* Is there a mask that is known only when a call comes? Bounds say nothing of it. */

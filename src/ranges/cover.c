@@ -83,7 +83,9 @@ static bool split_digit(solver *s) {
            r = add_unknown(s, d, NULL, 0);
   if (s->failed) return false;
   tg_poly x = tg_poly_add(c, tg_poly_mul(c, d, tg_poly_atom(c, s->unknown[q])), tg_poly_atom(c, s->unknown[r]), 1);
-  require(s, tg_poly_plus(c, tg_poly_minus(c, x, e), 1));
+  /* whole digits stay below e by their own extents */
+  bool whole = tg_poly_is_const(e) && tg_poly_is_const(d) && tg_poly_constant(e) % tg_poly_constant(d) == 0;
+  if (!whole) require(s, tg_poly_plus(c, tg_poly_minus(c, x, e), 1));
   substitute(s, which, x);
   return true;
 }

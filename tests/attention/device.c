@@ -43,19 +43,23 @@ typedef struct {
 
 /* ---- data ---- */
 
-/* Values of the parameters, in the order of the kernel: 2 heads of Q, which share one of K and V. */
+/* Values of the parameters, in the order of the kernel: a group of heads of Q, which share one of K and V. */
 static void fill_params(run *r, int round) {
   tg_binding b[ATTENTION_VALUES];
   int64_t m = round ? 17 : 16, n = round ? 37 : 32, d = r->problem.head, e = r->problem.value_head,
-          sequences = 1 + round, heads = 2, group = r->problem.group, kv = heads / group;
+          sequences = 1 + round, heads = r->problem.group, kv = 1;
+  if (m > r->problem.rows.hi) m = r->problem.rows.hi;
   const struct { const char *name; int64_t value; } all[] = {
       {"M", m}, {"N", n}, {"ldq", d}, {"ldk", d}, {"ldv", e}, {"ldo", e}, {"at", round ? n - m : LEAST_AT},
       {"window", 8}, {"B", sequences}, {"H", heads}, {"q_b", heads * m * d}, {"q_h", m * d}, {"k_b", kv * n * d},
       {"k_h", n * d}, {"v_b", kv * n * e}, {"v_h", n * e}, {"o_b", heads * m * e}, {"o_h", m * e}, {"lse_n", m}};
   uint32_t count = tg_attention_bind(&r->problem, tg_attention_device, b);
-  for (uint32_t i = 0; i < count; i++)
+  for (uint32_t i = 0, at = 0; i < count; i++) {
+    if (b[i].lo == b[i].hi) continue;   /* a constant */
     for (uint32_t k = 0; k < TG_COUNT(all); k++)
-      if (!strcmp(b[i].name, all[k].name)) r->params[round][i] = all[k].value;
+      if (!strcmp(b[i].name, all[k].name)) r->params[round][at] = all[k].value;
+    at++;
+  }
 }
 
 static void put(kit_memory *m, uint32_t b, size_t i, double x) {
@@ -239,6 +243,23 @@ static void one(run *r, const char *name) {
 
 static bool takes(const run *r, uint32_t turn) { return r->all || r->turn == turn; }
 
+/* Rows are the heads of a group: all of it for one query, also where they do not fill a workgroup, and as many as
+ * divide a group that is larger than it. */
+static void grouped(run *r) {
+  const tg_attention_problem plain = r->problem;
+  static const struct { int64_t group, rows, together; } all[] = {{4, 1, 4}, {7, 17, 7}, {96, 1, 48}};
+  for (size_t i = 0; i < TG_COUNT(all); i++) {
+    r->problem = plain;
+    r->problem.group = all[i].group, r->problem.rows.hi = all[i].rows, r->problem.causal = i == 1, r->problem.sinks = i == 2;
+    one(r, "grouped");
+    int64_t rows = r->problem.warps * tg_matrix_find(r->problem.matrix)->m, most = all[i].together;
+    while (most > rows || all[i].group % most) most--;
+    CHECK(r->problem.row_heads == most, "%s: %lld of %lld heads are rows of %lld", r->path.target.name,
+          (long long)r->problem.row_heads, (long long)all[i].group, (long long)rows);
+  }
+  r->problem = plain;
+}
+
 static void variants(run *r, tg_type type, int64_t head) {
   const tg_attention_problem plain = {.q = type, .k = type, .v = type, .o = TG_F32, .head = head, .value_head = head,
                                       .rows = {1, 1 << 20}, .keys = {1, 1 << 20}, .base2 = true, .grid = true,
@@ -253,8 +274,9 @@ static void variants(run *r, tg_type type, int64_t head) {
   one(r, "causal");
   r->brief = true;
   r->problem.rows.hi = FEW_ROWS;
-  if (r->few) return;
   if (type != TG_F16) return;
+  if (r->few) return;
+  if (head == 64) grouped(r);
   r->problem.alibi = true;
   if (takes(r, head == 64)) one(r, "causal, alibi");
   if (head != 64) return;
