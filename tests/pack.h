@@ -8,7 +8,7 @@
 
 /* The files of the folder in one block; memory is env's. */
 static inline const char *test_pack_of(tg_env *env, const char *folder, size_t *bytes) {
-  TG_VEC(tg_pack_file) file = {NULL};
+  TG_VEC(tg_pack_file) file = {0};
   DIR *d = opendir(folder);
   for (struct dirent *e; d && (e = readdir(d));) {
     if (e->d_name[0] == '.') continue;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * What the stand-in can bring about: each call of a program fails once, the device is lost at each operation, work runs
  * in drawn orders and from several threads, drivers and chips are old, and the program has a context of its own.
- *   cuda_faults [--seeds N] [--threads] [--launches]     --threads: those alone, with more rounds; --launches: only
+ *   cuda_faults [--seeds N] [--threads] [--launches]     --threads: those alone, a round a seed; --launches: only
  *                                                        prints what a launch costs before the driver is called */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -433,7 +433,7 @@ int main(int argc, char **argv) {
     else if (!strcmp(argv[i], "--threads")) alone = true;
     else if (!strcmp(argv[i], "--launches")) return launches(), 0;
   CHECK(test_folder(cache), "a folder");
-  threads(alone ? 60 : 5);
+  threads(alone ? seeds : 5);
   if (!alone) orders(seeds), each_call_fails(), lost(), old(), foreign(), peers(), limits(), memory();
   kit_remove(cache);
   return TEST_END();

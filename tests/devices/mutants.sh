@@ -33,7 +33,7 @@ done < "$t/files"
 for d in cuda drm devices; do ln -s "$PWD/$b/tests/$d" "$t/tests/$d"; done
 file=build.ninja; [ "$b" = build ] || file=$b/build.ninja
 programs="devices_pool devices_queues drm_device cuda_faults cuda_chip"
-[ -z "$whole" ] || programs="$programs devices_host drm_corpus cuda_device devices_opencl"
+[ -z "$whole" ] || programs="$programs devices_host library_launch drm_corpus cuda_device devices_opencl"
 for p in $programs; do
   command=$(ninja -f "$file" -t commands -s "$b/tests/$p" | tail -n 1 | sed "s| -o $b/tests/$p | -o $t/tests/$p $t/*.o |")
   eval "$command" || { echo "$p cannot be linked"; echo "0 passed, 1 failed"; exit 1; }
@@ -50,6 +50,7 @@ cuda_faults --seeds 3
 LIST
 [ -z "$whole" ] || cat >> "$t/list" <<'LIST'
 devices_host
+library_launch
 cuda_device tests/corpus/chained.tg tests/corpus/softmax.tg tests/corpus/matmul_tiled.tg tests/corpus/barrier.tg tests/ptx/gpu/matmul_words.tg tests/ptx/gpu/sum_all.tg
 drm_corpus tests/corpus/chained.tg tests/corpus/softmax.tg tests/corpus/matmul_tiled.tg tests/corpus/barrier.tg
 devices_queues opencl

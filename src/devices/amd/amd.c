@@ -259,7 +259,7 @@ static tg_status upload(tg_amd_code *k, const tg_amd_image *m, char *message, si
   tg_allocator a = d->head.allocator;
   char *image = a.alloc(a.user, m->bytes);
   if (!image) return snprintf(message, n, "out of memory"), TG_ENOMEM;
-  const char *wrong = tg_amd_image_write(m, image, k->code.address);
+  const char *wrong = tg_amd_image_write(m, image);
   tg_status s = TG_INTERNAL;
   if (wrong) snprintf(message, n, "the object is no AMD kernel: %s", wrong);
   else {
