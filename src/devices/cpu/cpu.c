@@ -200,7 +200,9 @@ typedef struct {
   char *given;                 /* or the caller's workspace: one part of `each` bytes for each worker */
   size_t each;
   atomic_bool failed;
-  /* tasks: of the phase; shares: into how many contiguous parts they are divided; 0: each task is handed out alone */
+  /* tasks: of the phase; shares: into how many contiguous parts they are divided; 0: each task is handed out alone.
+   * Neighbours mostly read on where the one before ended, which memory gives faster than places that threads take in
+   * turn; and what is left for one thread at the end is a small part of what each has done. */
   int64_t tasks, shares;
   atomic_llong next;
   /* of the caller's parallel_for: tasks of the phase that have ended; and the phase of which fewer ended than it has,
@@ -252,11 +254,13 @@ static void by_caller(run *r, int64_t n, void (*task)(void *, int64_t), int64_t 
 }
 
 static int64_t open_phase(run *r, uint32_t p) {
+  enum { PARTS = 64 };
   int64_t n = tg_code_tasks(r->k->head.code, p, r->buffers, r->params);
   r->entry = tg_code_entry(r->k->head.code, p, r->unaligned);
   r->tasks = n;
-  r->shares =
-      p < 64 && r->k->head.info.in_shares >> p & 1 && r->threads > 1 && n > (int64_t)r->threads ? r->threads : 0;
+  bool whole = p < 64 && r->k->head.info.in_shares >> p & 1;   /* one share for each thread */
+  int64_t shares = whole ? r->threads : (int64_t)r->threads * PARTS;
+  r->shares = r->threads > 1 && n > shares ? shares : 0;
   return n;
 }
 
