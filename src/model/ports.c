@@ -138,9 +138,11 @@ static bool joins_shuffle(tg_cost_walk *w, const tg_uop *u) {
 }
 
 /* Instructions of a maximum or minimum of floats, which knows NaN and the sign of 0 (jit/emit_value.c): both ways
- * round and their bits together; of a maximum, also where an operand is NaN. Against a constant the machine's own. */
-static double extremum(const tg_uop *u) {
+ * round and their bits together; of a maximum, also where an operand is NaN. Where the target's own knows the sign, it, a
+ * comparison for NaN and a choice. Against a constant the machine's own. */
+static double extremum(const tg_cost_walk *w, const tg_uop *u) {
   if (u->src[0]->op == TG_OP_CONST || u->src[1]->op == TG_OP_CONST) return 1;
+  if (tg_target_extremum(w->target, (uint32_t)tg_type_bits(u->type), u->lanes)) return 3;
   return u->op == TG_OP_MAX ? 5 : 3;
 }
 
@@ -160,7 +162,7 @@ static void count_math(tg_cost_walk *w, tg_cost_ports *p, const tg_uop *u) {
   if (joins_shuffle(w, u)) return;
   if (u->op == TG_OP_CAST && tg_type_bytes(u->type) != tg_type_bytes(u->src[0]->type)) p->shuffles += n / m->convert;
   else {
-    double times = is_float && (u->op == TG_OP_MAX || u->op == TG_OP_MIN) ? extremum(u) : 1;
+    double times = is_float && (u->op == TG_OP_MAX || u->op == TG_OP_MIN) ? extremum(w, u) : 1;
     p->math += times * by_width(w, is_float && is_multiply(u->op) ? m->fma : m->add, u);
     p->instructions += (times - 1) * n;
   }
