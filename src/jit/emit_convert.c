@@ -129,8 +129,8 @@ static LLVMValueRef saturate_by_parts(tg_emitter *e, tg_type type, uint32_t lane
   return LLVMBuildSelect(e->b, over, tg_emit_splat(e, LLVMConstInt(scalar, top, 0), lanes, 0), r, "");
 }
 
-/* LLVM's operation is an instruction or two for one number, and one number after the other for a vector of a CPU. SPIR-V
- * leaves open what comes out of numbers that do not fit. */
+/* LLVM's operation is an instruction or two for one number, and goes through a CPU's vector one number after the other.
+ * SPIR-V leaves open what comes out of numbers that do not fit. */
 static LLVMValueRef saturate(tg_emitter *e, tg_type type, uint32_t lanes, LLVMValueRef x) {
   if (e->tasks || (lanes > 1 && !e->device)) return saturate_by_parts(e, type, lanes, x);
   const char *name = tg_is_signed(type) ? "llvm.fptosi.sat" : "llvm.fptoui.sat";

@@ -138,8 +138,8 @@ static bool joins_shuffle(tg_cost_walk *w, const tg_uop *u) {
 }
 
 /* Instructions of a maximum or minimum of floats, which knows NaN and the sign of 0 (jit/emit_value.c): both ways
- * round and their bits together; of a maximum, also where an operand is NaN. Where the target's own knows the sign, it, a
- * comparison for NaN and a choice. Against a constant the machine's own. */
+ * round and their bits together; of a maximum, also where an operand is NaN. Where the target's own knows the sign, it,
+ * a comparison for NaN and a choice. Against a constant the machine's own. */
 static double extremum(const tg_cost_walk *w, const tg_uop *u) {
   if (u->src[0]->op == TG_OP_CONST || u->src[1]->op == TG_OP_CONST) return 1;
   if (tg_target_extremum(w->target, (uint32_t)tg_type_bits(u->type), u->lanes)) return 3;
