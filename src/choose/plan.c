@@ -433,6 +433,13 @@ static void around(const roles *r, list *l) {
   }
 }
 
+/* Has a sum of the nest terms enough for so many vectors at once? */
+static bool sums_that_long(const tg_nest *n, uint32_t vectors) {
+  for (uint32_t i = 0; i < n->reductions.n; i++)
+    if (n->reductions.data[i].extent < 0 || n->reductions.data[i].extent >= (int64_t)vectors * n->lanes) return true;
+  return false;
+}
+
 /* Statements of several kinds in a loop: rows side by side, sums with more or fewer accumulators, and each statement as
  * it likes where a tile that no registers hold ties them. */
 static void rows(const roles *r, list *l) {
@@ -446,6 +453,7 @@ static void rows(const roles *r, list *l) {
     tg_plan p = some[i];
     bool side = loop->lockstep && loop->parallel && loop->members == 1 && loop->extent % p.rows == 0;
     if (p.apart != tied || (p.rows > 1 && (!side || loop->extent < (int64_t)p.rows))) continue;
+    if (!p.apart && p.rows < 2 && !sums_that_long(n, p.vectors)) continue;   /* what the class has */
     p.kind = TG_PLAN_ROWS, p.row = NEST_MAX;
     l->out[l->n++] = p;
   }

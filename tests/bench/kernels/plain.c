@@ -457,6 +457,106 @@ KERNEL(q8) {
   }
 }
 
+KERNEL(layernorm_channels) {
+  long B = n[0], C = n[1], P = n[2];
+  IN(float, x, 0); IN(float, g, 1); OUT(float, y, 2);
+  for (long b = 0; b < B; b++, x += C * P, y += C * P) {
+    float mean[P], over[P];
+    for (long p = 0; p < P; p++) mean[p] = over[p] = 0;
+    for (long c = 0; c < C; c++)
+      for (long p = 0; p < P; p++) mean[p] += x[c * P + p];
+    for (long p = 0; p < P; p++) mean[p] /= (float)C;
+    for (long c = 0; c < C; c++)
+      for (long p = 0; p < P; p++) over[p] += (x[c * P + p] - mean[p]) * (x[c * P + p] - mean[p]);
+    for (long p = 0; p < P; p++) over[p] = 1 / sqrtf(over[p] / (float)C + 1e-5f);
+    for (long c = 0; c < C; c++)
+      for (long p = 0; p < P; p++) y[c * P + p] = (x[c * P + p] - mean[p]) * over[p] * g[c];
+  }
+}
+
+KERNEL(quantise) {
+  long R = n[0], D = n[1];
+  IN(float, x, 0); OUT(int8_t, q, 1); OUT(float, s, 2);
+  for (long r = 0; r < R; r++) {
+    float m = 0;
+    for (long d = 0; d < D; d++) m = fmaxf(m, fabsf(x[r * D + d]));
+    float z = m > 0 ? 127 / m : 0;
+    s[r] = m / 127;
+    for (long d = 0; d < D; d++) q[r * D + d] = (int8_t)rintf(x[r * D + d] * z);
+  }
+}
+
+KERNEL(options) {
+  long N = n[0];
+  IN(float, S, 0); IN(float, K, 1); IN(float, T, 2); OUT(float, call, 3); OUT(float, put, 4);
+  for (long i = 0; i < N; i++) {
+    float s = fabsf(S[i]) + 1, k = fabsf(K[i]) + 1, t = fabsf(T[i]) + 0.1f, q = 0.3f * sqrtf(t);
+    float a = (logf(s / k) + 0.065f * t) / q, e = k * expf(-0.02f * t);
+    float c = 0.5f * (s * (1 + erff(a * 0.70710678f)) - e * (1 + erff((a - q) * 0.70710678f)));
+    call[i] = c;
+    put[i] = c + e - s;
+  }
+}
+
+KERNEL(sobel) {
+  long H = n[0], W = n[1];
+  IN(float, x, 0); OUT(float, y, 1);
+  for (long i = 0; i < H; i++) {
+    const float *u = x + (i ? i - 1 : 0) * W, *v = x + i * W, *d = x + (i + 1 < H ? i + 1 : i) * W;
+    for (long j = 0; j < W; j++) {
+      long l = j ? j - 1 : 0, r = j + 1 < W ? j + 1 : j;
+      float a = u[r] + 2 * v[r] + d[r] - u[l] - 2 * v[l] - d[l], b = d[l] + 2 * d[j] + d[r] - u[l] - 2 * u[j] - u[r];
+      y[i * W + j] = sqrtf(a * a + b * b);
+    }
+  }
+}
+
+KERNEL(selective_scan) {
+  long T = n[0], C = n[1], S = n[2];
+  IN(float, x, 0); IN(float, dt, 1); IN(float, A, 2); IN(float, B, 3); IN(float, D, 4); OUT(float, y, 5);
+  for (long c = 0; c < C; c++) {
+    float h[S];
+    for (long s = 0; s < S; s++) h[s] = 0;
+    for (long t = 0; t < T; t++) {
+      float d = fabsf(dt[t * C + c]), sum = 0;
+      for (long s = 0; s < S; s++) {
+        h[s] = h[s] * expf(d * -fabsf(A[c * S + s])) + d * B[t * S + s] * x[t * C + c];
+        sum += h[s] * D[t * S + s];
+      }
+      y[t * C + c] = sum;
+    }
+  }
+}
+
+KERNEL(max_plus) {
+  long M = n[0], N = n[1], K = n[2];
+  IN(float, A, 0); IN(float, B, 1); OUT(float, C, 2);
+  for (long i = 0; i < M; i++) {
+    for (long j = 0; j < N; j++) C[i * N + j] = -INFINITY;
+    for (long k = 0; k < K; k++)
+      for (long j = 0; j < N; j++) {
+        float way = A[i * K + k] + B[k * N + j];
+        if (way > C[i * N + j]) C[i * N + j] = way;
+      }
+  }
+}
+
+KERNEL(greatest) {
+  long R = n[0], D = n[1], N = n[2];
+  IN(float, x, 0); OUT(float, y, 1);
+  for (long r = 0; r < R; r++) {
+    float *best = y + r * N;
+    for (long k = 0; k < N; k++) best[k] = -INFINITY;
+    for (long j = 0; j < D; j++) {
+      float d = x[r * D + j];
+      if (!(d > best[N - 1])) continue;
+      long k = N - 1;
+      for (; k > 0 && best[k - 1] < d; k--) best[k] = best[k - 1];
+      best[k] = d;
+    }
+  }
+}
+
 const bench_plain bench_plains[] = {{"argmax", argmax},
                                     {"bf16mm", bf16mm},
                                     {"bmm", bmm},
@@ -473,20 +573,27 @@ const bench_plain bench_plains[] = {{"argmax", argmax},
                                     {"f16mv", f16mv},
                                     {"flash", flash},
                                     {"gelu", gelu},
+                                    {"greatest", greatest},
                                     {"groupnorm", groupnorm},
                                     {"histogram", histogram},
                                     {"i8dot", i8dot},
                                     {"knn", knn},
                                     {"layernorm", layernorm},
+                                    {"layernorm_channels", layernorm_channels},
                                     {"linear_relu", linear_relu},
+                                    {"max_plus", max_plus},
                                     {"maxpool", maxpool},
                                     {"moments", moments},
                                     {"nearest", nearest},
+                                    {"options", options},
                                     {"q4", q4},
                                     {"q8", q8},
+                                    {"quantise", quantise},
                                     {"rmsnorm", rmsnorm},
                                     {"rope", rope},
                                     {"scan", scan},
+                                    {"selective_scan", selective_scan},
+                                    {"sobel", sobel},
                                     {"softmax", softmax},
                                     {"softmax_causal", softmax_causal},
                                     {"stencil", stencil},
