@@ -137,14 +137,24 @@ static bool joins_shuffle(tg_cost_walk *w, const tg_uop *u) {
          (u->src[1]->op == TG_OP_SHUFFLE || u->src[2]->op == TG_OP_SHUFFLE);
 }
 
-/* Instructions of a maximum or minimum of floats, which knows NaN and the sign of 0 (jit/emit_value.c): both ways
- * round and their bits together; of a maximum, also where an operand is NaN. Where the target's own knows the sign, it,
- * a comparison for NaN and a choice. Against a constant the machine's own. */
-static double extremum(const tg_cost_walk *w, const tg_uop *u) {
-  if (u->src[0]->op == TG_OP_CONST || u->src[1]->op == TG_OP_CONST) return 1;
-  if (tg_target_extremum(w->target, (uint32_t)tg_type_bits(u->type), u->lanes)) return 3;
-  return u->op == TG_OP_MAX ? 5 : 3;
+typedef struct { double math, shuffles, instructions; } extremum;
+
+/* What a maximum or minimum of floats, which knows NaN and the sign of 0, takes of vectors (jit/emit_value.c). The
+ * target's own knows the sign: it, a comparison for NaN, whose mask the unit of shuffles makes, and a choice. Else both
+ * ways round and their bits together; of a maximum, also where an operand is NaN. Against a constant it is one. */
+static extremum extremum_of(const tg_cost_walk *w, const tg_uop *u) {
+  if (u->src[0]->op == TG_OP_CONST || u->src[1]->op == TG_OP_CONST) return (extremum){1, 0, 1};
+  if (tg_target_extremum(w->target, (uint32_t)tg_type_bits(u->type), u->lanes)) return (extremum){1, 1, 3};
+  return u->op == TG_OP_MAX ? (extremum){3, 0, 5} : (extremum){2, 0, 3};
 }
+
+/* Each waits for the one before: both ways round at once, then their bits; the choice behind a comparison. */
+static double extremum_latency(const tg_cost_walk *w, const tg_uop *u) {
+  extremum x = extremum_of(w, u);
+  return w->machine->add_latency * (x.math + x.shuffles > 1 ? 2 : 1);
+}
+
+static bool is_extremum(const tg_uop *u) { return tg_is_float(u->type) && (u->op == TG_OP_MAX || u->op == TG_OP_MIN); }
 
 static void count_math(tg_cost_walk *w, tg_cost_ports *p, const tg_uop *u) {
   const double scalar = 0.3;   /* of scalar integers: most are folded into addresses */
@@ -162,9 +172,10 @@ static void count_math(tg_cost_walk *w, tg_cost_ports *p, const tg_uop *u) {
   if (joins_shuffle(w, u)) return;
   if (u->op == TG_OP_CAST && tg_type_bytes(u->type) != tg_type_bytes(u->src[0]->type)) p->shuffles += n / m->convert;
   else {
-    double times = is_float && (u->op == TG_OP_MAX || u->op == TG_OP_MIN) ? extremum(w, u) : 1;
-    p->math += times * by_width(w, is_float && is_multiply(u->op) ? m->fma : m->add, u);
-    p->instructions += (times - 1) * n;
+    extremum x = is_extremum(u) ? extremum_of(w, u) : (extremum){1, 0, 1};
+    p->math += x.math * by_width(w, is_float && is_multiply(u->op) ? m->fma : m->add, u);
+    p->shuffles += x.shuffles * by_width(w, m->shuffle, u);
+    p->instructions += (x.instructions - 1) * n;
   }
   p->instructions += n;
 }
@@ -210,7 +221,8 @@ double tg_cost_latency(const tg_cost_walk *w, const tg_uop *u) {
   const tg_machine *m = w->machine;
   switch (u->op) {
   case TG_OP_FMA: case TG_OP_MUL: return m->fma_latency;
-  case TG_OP_ADD: case TG_OP_SUB: case TG_OP_MAX: case TG_OP_MIN: return tg_is_float(u->type) ? m->add_latency : 1;
+  case TG_OP_MAX: case TG_OP_MIN: return is_extremum(u) ? extremum_latency(w, u) : 1;
+  case TG_OP_ADD: case TG_OP_SUB: return tg_is_float(u->type) ? m->add_latency : 1;
   case TG_OP_FDIV: case TG_OP_SQRT: return m->fma_latency + m->divide;
   case TG_OP_SHUFFLE: return m->shuffle_latency;
   case TG_OP_FOLD: return (m->add_latency + m->shuffle_latency) * log2(fmax(2, u->src[0]->lanes));
