@@ -262,6 +262,10 @@ static void threads_alone(tg_nest *n) {
     tg_nest_emit(n, "thread %s", l->name);
 }
 
+static void cut_masked(tg_nest *n) {
+  for (uint32_t i = 0; i < n->masked.n; i++) tg_nest_emit(n, "cut %s auto", n->masked.data[i]);
+}
+
 static void schedule_nest(tg_nest *n, const tg_uop *top, uint32_t index) {
   n->index = index;
   tg_rung rung = rung_of(n, index);
@@ -279,17 +283,18 @@ static void schedule_nest(tg_nest *n, const tg_uop *top, uint32_t index) {
   }
   const tg_plan *plan = n->choice && index < n->rungs ? n->choice[index].taken : NULL;
   n->sums = plan && plan->kind == TG_PLAN_ROWS ? plan->vectors : 0;
+  n->masked.n = 0;
   if (plan && plan->kind != TG_PLAN_ROWS) {
     tg_nest_plan(n, plan);
     if (!n->reductions.n) stream_outputs(n);
+    cut_masked(n);
     return;
   }
   if (rung == TG_RUNG_ALL && tg_nest_contraction(n)) return;
   if (rung == TG_RUNG_ALL && tg_nest_movement(n)) return;
-  n->masked.n = 0;
   if (rung > TG_RUNG_ALL || !matrix_vector(n)) general_nest(n);
   stream_outputs(n);
-  for (uint32_t i = 0; i < n->masked.n; i++) tg_nest_emit(n, "cut %s auto", n->masked.data[i]);
+  cut_masked(n);
 }
 
 static void see(tg_nest *n) {

@@ -42,9 +42,14 @@ static void block_vectors(tg_nest *n, const char *base, uint32_t vectors) {
   } else tg_nest_emit(n, "lane %s.r", base);
 }
 
+/* May the last block of the loop be a part? */
+static bool has_last(const tg_nest_loop *l, int64_t block) {
+  return l->extent < 0 || (l->extent % block && l->extent > block);
+}
+
 /* The last block of a loop, which may be a part, by itself. */
 static void cut_last(tg_nest *n, const tg_nest_loop *l, int64_t block) {
-  if (l->extent < 0 || (l->extent % block && l->extent > block)) tg_nest_emit(n, "cut %s.o last", l->base);
+  if (has_last(l, block)) tg_nest_emit(n, "cut %s.o last", l->base);
 }
 
 /* What threads share: the outermost loop that has enough iterations for all of them, else the outermost one. name: of
@@ -83,8 +88,8 @@ static int64_t task_of(tg_nest *n, const shared *s, const tg_nest_loop *lane) {
   return task < 1 ? 1 : task;
 }
 
-/* Threads, and what is left of both blocked loops by itself. */
-static void share(tg_nest *n, const shared *s, const tg_nest_loop *lane, int64_t width, const tg_nest_loop *row,
+/* Threads, and what is left of both blocked loops by itself. The loop that was split into tasks, or NULL. */
+static const tg_nest_loop *share(tg_nest *n, const shared *s, const tg_nest_loop *lane, int64_t width, const tg_nest_loop *row,
                   int64_t rows) {
   bool threads = n->threads && (tg_nest_is_open(n) || n->work >= TG_THREAD_WORK) && n->l->target->threads > 1;
   int64_t task = threads ? task_of(n, s, lane) : 1;
@@ -104,6 +109,7 @@ static void share(tg_nest *n, const shared *s, const tg_nest_loop *lane, int64_t
   } else if (threads) tg_nest_emit(n, "thread %s", s->name);
   if (lane && lane != l) cut_last(n, lane, width);
   if (row && row != l) cut_last(n, row, rows);
+  return l;
 }
 
 static void unroll_small_sums(tg_nest *n) {
@@ -145,7 +151,8 @@ static void columns(tg_nest *n, const tg_plan *p) {
   unroll_small_sums(n);
   block_vectors(n, b, p->vectors);
   if (row && p->rows > 1) may_share(n, &first, row, p->rows);
-  share(n, &first, lane, width, row, p->rows);
+  if (share(n, &first, lane, width, row, p->rows) != lane)
+    tg_nest_cut_masks(n, lane->name, tg_format(&n->j->env, has_last(lane, width) ? "%s.o.main" : "%s.o", b));
 }
 
 static void terms(tg_nest *n, const tg_plan *p) {

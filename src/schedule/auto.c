@@ -10,7 +10,8 @@
  *
  * For c < 0 the parts come in the opposite order: r.none, r.first, r.main. full and any are clamped to 0 .. extent
  * unless the prover finds them there. Parts that are surely empty are omitted. Then r.main is cut for the next
- * condition. */
+ * condition. The min or max of a subscript that keeps to a buffer's edge is a choice by such a condition, too: where it
+ * holds, one operand is left, and what is read lies side by side. */
 #include "schedule/opt.h"
 
 typedef struct { const tg_uop *low, *high; int64_t c; } slope;
@@ -68,12 +69,18 @@ static const tg_uop *extreme(tg_schedule *s, const tg_uop *atom, bool greatest, 
   return tg_index(j, (int64_t)v);
 }
 
+static bool is_clamp(const tg_uop *u) {
+  return (u->op == TG_OP_MIN || u->op == TG_OP_MAX) && u->type == TG_INDEX && u->lanes == 1;
+}
+
+/* A clamp's condition is the one by which its first operand is taken. */
 static bool slope_of(tg_schedule *s, const tg_uop *cond, const tg_uop *r, const uint8_t *inner, slope *out) {
   tg_job *j = s->j;
   tg_linear a, b, f;
-  if ((cond->op != TG_OP_LT && cond->op != TG_OP_LE) || cond->lanes > 1 || cond->src[0]->type != TG_INDEX) return false;
-  tg_linear_of(j, cond->src[0], &a);
-  tg_linear_of(j, cond->src[1], &b);
+  bool compares = (cond->op == TG_OP_LT || cond->op == TG_OP_LE) && cond->lanes == 1 && cond->src[0]->type == TG_INDEX;
+  if (!compares && !is_clamp(cond)) return false;
+  tg_linear_of(j, cond->src[cond->op == TG_OP_MAX], &a);
+  tg_linear_of(j, cond->src[cond->op != TG_OP_MAX], &b);
   if (!tg_linear_add(j, &a, &b, -1, &f)) return false;
   *out = (slope){.low = tg_index(j, f.constant + (cond->op == TG_OP_LT))};
   out->high = out->low;
@@ -94,6 +101,24 @@ static bool slope_of(tg_schedule *s, const tg_uop *cond, const tg_uop *r, const 
   return out->c && out->c != INT64_MIN;
 }
 
+/* The min or max in a subscript that the range decides; of clamps within clamps an inner one. */
+static const tg_uop *find_clamp(tg_schedule *s, const tg_uop *subscript, const tg_site *site, const uint8_t *inner,
+                                slope *out) {
+  tg_linear f;
+  if (!tg_uses(s->j, subscript, site->range)) return NULL;
+  tg_linear_of(s->j, subscript, &f);
+  for (uint32_t i = 0; i < f.n; i++) {
+    const tg_uop *u = f.atom[i];
+    if (!is_clamp(u) || !tg_uses(s->j, u, site->range)) continue;
+    if (slope_of(s, u, site->range, inner, out)) return u;
+    for (uint32_t k = 0; k < 2; k++) {
+      const tg_uop *within = find_clamp(s, u->src[k], site, inner, out);
+      if (within) return within;
+    }
+  }
+  return NULL;
+}
+
 /* A condition that the range decides, and how it does. */
 static const tg_uop *find_condition(tg_schedule *s, const tg_site *site, const uint8_t *inner, slope *out) {
   tg_job *j = s->j;
@@ -111,6 +136,10 @@ static const tg_uop *find_condition(tg_schedule *s, const tg_site *site, const u
         stack[depth++] = c->src[1];
         stack[depth++] = c->src[0];
       } else if (tg_uses(j, c, site->range) && slope_of(s, c, site->range, inner, out)) return c;
+    }
+    for (uint32_t d = 0; (u->op == TG_OP_LOAD || u->op == TG_OP_STORE) && d < tg_access_rank(u); d++) {
+      const tg_uop *clamp = find_clamp(s, u->src[1 + d], site, inner, out);
+      if (clamp) return clamp;
     }
   }
   return NULL;
@@ -138,7 +167,8 @@ static bool contributes_nothing(tg_job *j, const tg_uop *reduce, const tg_uop *c
   return demands(value->src[0], cond);
 }
 
-/* Terms of a sum that are its identity, or a sum that only one arm of a `where` computes. */
+/* Terms of a sum that are its identity, a sum that only one arm of a `where` computes, or elements that are gathered
+ * for the sake of an edge. */
 bool tg_cut_pays(tg_schedule *s, const tg_site *site) {
   tg_job *j = s->j;
   slope f;
@@ -147,6 +177,7 @@ bool tg_cut_pays(tg_schedule *s, const tg_site *site) {
     return false;
   const tg_uop *cond = find_condition(s, site, inner_ranges(s, site), &f);
   if (!cond) return false;
+  if (is_clamp(cond)) return true;
   if (site->owner->op == TG_OP_REDUCE) return contributes_nothing(j, site->owner, cond);
   const tg_uop **order = tg_toposort(j, site->owner, &n);
   for (uint32_t i = 0; i < n; i++) {
@@ -208,7 +239,7 @@ static tg_cutting cutting_of(tg_schedule *s, const tg_site *site, const tg_uop *
     uint32_t which = f->c > 0 ? i : 2 - i;
     cut.part[i] = (tg_part){.name = (f->c > 0 ? up : down)[i], .start = at[i]};
     cut.part[i].extent = simplified(s, tg_idx_sub(j, at[i + 1], at[i]));
-    if (which != 1) cut.part[i].known = tg_bool(j, which == 0);
+    if (which != 1) cut.part[i].known = is_clamp(cond) ? cond->src[which == 2] : tg_bool(j, which == 0);
     cut.part[i].nothing = which && tg_bounds_of(j, cut.part[i].extent).hi <= 0;
     if (which == 2 && site->owner->op == TG_OP_REDUCE) cut.part[i].nothing |= contributes_nothing(j, site->owner, cond);
   }

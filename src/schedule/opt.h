@@ -179,7 +179,8 @@ typedef struct {
 } tg_cutting;
 void tg_cut_site(tg_schedule *s, const tg_opt *o, const tg_site *site, tg_cutting *c);   /* sets c->made */
 void tg_cut_auto(tg_schedule *s, const tg_opt *o);
-bool tg_cut_pays(tg_schedule *s, const tg_site *site);   /* would `cut r auto` remove iterations, not only masks? */
+/* Would `cut r auto` remove iterations or gathers, not only masks? */
+bool tg_cut_pays(tg_schedule *s, const tg_site *site);
 
 /* The words: the functions of their rows. Each sets s->sink or fails. */
 #define OPT(constant, word, operands, apply, change, meaning) void apply(tg_schedule *s, const tg_opt *o);
