@@ -11,6 +11,7 @@
 #include "search/tune.h"
 
 enum { BATCH = 6, FRONT = 48, POOL = 4096, CHECKS_LIMIT = 60, TOO_SLOW = 3, FIRST_QUADS = 16 };
+enum { SHARED = 3 * BATCH };   /* a round with a spool: the processes wait for the last of each */
 /* worth: if a run takes this many seconds, saving one run pays; lasting: if a run takes this many, a slow candidate
  * takes as long as several good ones */
 static const double worth = 5e-3, lasting = 0.1;
@@ -197,13 +198,13 @@ static uint32_t any_of_pool(tg_search *s) {
   return at;
 }
 
-/* Takes from the pool the points that the model estimates cheapest, and a random one. */
+/* Takes from the pool the points that the model estimates cheapest, and a random one of each BATCH. */
 static uint32_t take_batch(tg_search *s, tg_point **batch) {
-  uint32_t n = 0, most = BATCH;
+  uint32_t n = 0, most = s->spool ? SHARED : BATCH;
   if (s->o->candidates && s->o->candidates - s->r->timed < most) most = s->o->candidates - s->r->timed;
   while (n < most && s->pool.n) {
     uint32_t best = 0;
-    if (n + 1 == most && n) best = any_of_pool(s);
+    if ((n + 1) % BATCH == 0 || (n + 1 == most && n)) best = any_of_pool(s);
     else
       for (uint32_t i = 1; i < s->pool.n; i++)
         if (cheaper(s, s->pool.data[i], s->pool.data[best])) best = i;
@@ -214,7 +215,7 @@ static uint32_t take_batch(tg_search *s, tg_point **batch) {
 }
 
 static void build(tg_search *s, tg_point *const *batch, uint32_t n) {
-  tg_task tasks[BATCH] = {{0}};
+  tg_task tasks[SHARED] = {{0}};
   for (uint32_t i = 0; i < n; i++)
     tasks[i] = (tg_task){.kind = TG_TASK_BUILD,
                          .trial = tg_search_trial(batch[i]),
@@ -452,8 +453,8 @@ static void begin(tg_search *s) {
 /* With a spool all that were built are timed against one incumbent, by as many processes as there are; the answers are
  * looked up when their turn comes. */
 static void time_together(tg_search *s, tg_point *const *batch, uint32_t n) {
-  tg_task tasks[BATCH];
-  tg_point *built[BATCH];
+  tg_task tasks[SHARED];
+  tg_point *built[SHARED];
   uint32_t m = 0;
   for (uint32_t i = 0; i < n; i++)
     if (batch[i]->built) tasks[m] = timing_of(s, batch[i], s->incumbent, FIRST_QUADS), built[m++] = batch[i];
@@ -462,7 +463,7 @@ static void time_together(tg_search *s, tg_point *const *batch, uint32_t n) {
 
 static void rounds(tg_search *s) {
   while (!over(s)) {
-    tg_point *batch[BATCH];
+    tg_point *batch[SHARED];
     if ((s->pool.n < 3 * BATCH || s->incumbent != s->widened) && !widen(s) && !s->pool.n) break;
     s->widened = s->incumbent;
     if (!s->pool.n && ++s->draws > 20) break;
