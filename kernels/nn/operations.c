@@ -40,9 +40,9 @@ static const char log_softmax[] =
     "range(i, M) {\n"
     "  let m = max(j : N, x[i,j]);\n"
     "  let z = where(m == -inf, 0, m);\n"
-    "  let l = log(sum(j : N, exp(x[i,j] - z)));\n"
+    "  let l = where(m == -inf, 0, log(sum(j : N, exp(x[i,j] - z))));\n"   /* and so y = -inf */
     "  range(j, N) {\n"
-    "    y[i,j] = where(m == -inf, -inf, x[i,j] - z - l);\n"
+    "    y[i,j] = x[i,j] - z - l;\n"
     "  }\n"
     "}\n";
 
