@@ -85,6 +85,7 @@ static bool begin(const uint32_t *p) {
   if ((p[3] & ~(uint32_t)W32) != (ENABLE | AT_000 | ANY_ORDER)) return fault("DISPATCH_DIRECT: initiator %08x", p[3]), false;
   if (d.wave32 != !drm_chip()->wave64) return fault("waves of another size than the chip's kernels have"), false;
   if (d.rsrc2 & 1) return fault("a dispatch with scratch memory"), false;
+  if ((d.rsrc1 >> 12 & 0xff) != 0xf0) return fault("a dispatch that rounds otherwise than to nearest, or flushes subnormal numbers"), false;
   if (!p[0] || !p[1] || !p[2] || !threads || threads > 1024) return fault("a dispatch of no groups, or of %llu threads", (unsigned long long)threads), false;
   if (pending_n == MOST_PENDING) end_one(0);
   pending[pending_n++].d = d;
