@@ -30,7 +30,7 @@ typedef tg_blas_product product;
 
 /* ROW_CLASSES: of rows, and of columns. The last factor: are lines of B a multiple of PAGE apart? */
 enum {
-  ROW_CLASSES = 8,
+  ROW_CLASSES = 9,
   TERM_CLASSES = 5,
   SIZE_CLASSES = TERM_CLASSES * ROW_CLASSES * ROW_CLASSES * 2,
   CLASSES = 2 * 2 * 2 * 2 * 2 * SIZE_CLASSES
@@ -176,8 +176,8 @@ static int range_of_terms(int64_t k) { return (k > SMALL) + (k > LONG); }
 
 /* Classes of rows and of terms, by the binary digits of the number below: of each, sizes that one kernel is chosen for.
  */
-static const uint8_t row_class[DIGITS] = {0, 1, 1, 2, 2, 3, 3, 4, 5, 5, 6, 6, 7, 7, 7, 7,
-                                          7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7},
+static const uint8_t row_class[DIGITS] = {0, 1, 1, 2, 3, 4, 4, 5, 6, 6, 7, 7, 8, 8, 8, 8,
+                                          8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8},
                      term_class[DIGITS] = {0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3,
                                            3, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4};
 

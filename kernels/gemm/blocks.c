@@ -162,6 +162,8 @@ void tg_gemm_panels(tg_builder *tg_b_, const tg_gemm_problem *p, bool both) {
                 : whole      ? "k"
                              : "kr",
                 grouped ? "cc" : "kc");
+  if (!both && tg_c(AHEAD))
+    tg_kit_word(tg_b_, "prefetch %c at %s ahead 1 of ir", o.row, tg_c(UK) > 1 ? "ko" : whole ? "k" : "kr");
   tg_gemm_ask(tg_b_, p, kind);
   if (both) known_steps(tg_b_, p);
 }

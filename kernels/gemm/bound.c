@@ -103,6 +103,16 @@ static double from(const view *v, double bytes, double between) {
                             : bytes / v->m->memory_bandwidth;
 }
 
+/* Of a cache: so many bytes after they were touched, others are surely in it no more (src/model/cost_memory.c). */
+static const double gone = 1.4;
+
+/* Cycles in which arithmetic waits for what memory sends: the starts of runs of so many bytes, unless instructions
+ * prefetch them. */
+static double waits(const view *v, double bytes, double between, double run) {
+  run = fmin(4096, fmax(v->m->line, run));
+  return between <= gone * v->l3 ? 0 : bytes / run * fmin(v->m->memory_latency, run / v->m->memory_bandwidth);
+}
+
 static double all_bytes(const view *v) {
   return (double)(v->rows * v->terms) * v->row_size + (double)(v->columns * v->terms) * v->column_size +
          (double)(v->rows * v->columns) * v->c_size;
@@ -172,13 +182,21 @@ double tg_gemm_bound_direct(const view *v, const tg_kit_choice *c) {
       core += strips[part] * (double)list[i].times * each;
       tiles += (double)list[i].times;
     }
-    memory += strips[part] * (tiles - 1) * from(v, strip, strip);   /* read by one tile after another */
+    /* read by one tile after another */
+    if (!rows_outside) memory += strips[part] * (tiles - 1) * from(v, strip, strip);
     if (v->o.column_k && strips[part] > 0)
       core += strips[part] * cycles_of(v, copy_of(v, terms * (double)vectors, vl, true, v->column_converted));
   }
-  memory += from(v, (double)(v->columns * v->terms) * v->column_size, all_bytes(v)) +
-            strips[0] * from(v, (double)(v->rows * v->terms) * v->row_size, (double)(v->rows * v->terms) * v->row_size);
-  return together(core, memory);
+  double all = all_bytes(v), columns_all = (double)(v->columns * v->terms) * v->column_size,
+         rows_all = (double)(v->rows * v->terms) * v->row_size, rows_run = terms * v->row_size, wait = 0;
+  bool few = terms <= v->m->streams || v->o.column_k;   /* rows of columns, so that runs go on from strip to strip */
+  memory += from(v, columns_all, all) + from(v, rows_all, all);
+  if (rows_outside) memory += ((double)up(v->rows, mr) - 1) * from(v, columns_all, columns_all);
+  else memory += (strips[0] - 1) * from(v, rows_all, rows_all);
+  wait += waits(v, columns_all, all, few ? INFINITY : (double)wide * v->column_size);
+  if (!knob(c, "AHEAD", 0)) wait += waits(v, rows_all, all, rows_run);
+  if (!rows_outside) wait += fmax(0, strips[0] - 1) * waits(v, rows_all, rows_all, rows_run);
+  return together(core, fmax(0, memory)) + wait;
 }
 
 /* Panels of columns are copied once for all rows, or for each group of rows; rows are copied as well (both), or read in
@@ -225,7 +243,12 @@ static double panels(const view *v, const tg_kit_choice *c, bool both) {
   memory += passes * from(v, row_bytes, again + panel) +
             from(v, (double)(v->columns * v->terms) * v->column_size, all_bytes(v)) * (double)groups +
             (2 * blocks - 1) * from(v, (double)(v->rows * v->columns) * v->c_size, all_bytes(v));
-  return together(core, memory);
+  double wait = 0;
+  if (!knob(c, "AHEAD", 0)) wait += passes * waits(v, row_bytes, again + panel, (double)of * v->row_size);
+  if (!v->p->panel && !v->o.column_k && !knob(c, "NEXT", 0))
+    wait += (double)groups * waits(v, (double)(v->columns * v->terms) * v->column_size, all_bytes(v),
+                                   (double)(wide * knob(c, "NB", 1)) * v->column_size);
+  return together(core, memory) + wait;
 }
 
 double tg_gemm_bound_panel(const view *v, const tg_kit_choice *c) { return panels(v, c, false); }
@@ -263,7 +286,10 @@ double tg_gemm_bound_stream(const view *v, const tg_kit_choice *c) {
             (first + (blocks - 1) * tile_of(v, term, terms, uk, 1, sums_of_tile(v, list[i].mr, (double)nu, vl, true)));
   }
   double near = terms * (double)smaller(wide, v->columns) * v->column_size;   /* all rows pass a tile of columns */
-  return together(core, from(v, bytes, all_bytes(v)) + ((double)up(v->rows, mr) - 1) * from(v, bytes, near));
+  double run = (double)kc <= v->m->streams ? (double)(wide * knob(c, "NB", 1)) : (double)wide, wait = 0;
+  if (!v->o.column_k && !v->o.scattered && !knob(c, "AHEAD", 0))
+    wait = waits(v, bytes, all_bytes(v), run * v->column_size);
+  return together(core, from(v, bytes, all_bytes(v)) + ((double)up(v->rows, mr) - 1) * from(v, bytes, near)) + wait;
 }
 
 /* Vectors along k: a tile has mr by nc sums of a vector each, whose lanes are added up at the end of each block. */

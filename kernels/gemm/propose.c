@@ -71,11 +71,14 @@ static int64_t narrowest(const tg_gemm_view *v, int divisor) {
 
 static tg_kit_choice begin(const tg_gemm_points *to) { return (tg_kit_choice){.sketch = to->sketch->kernel}; }
 
+/* Do the rows come from beyond L2, so that it pays to ask for them ahead? */
+static bool is_far(const tg_gemm_view *v) { return (double)(v->rows * v->terms) * v->row_size > v->l2; }
+
 /* ---- panels ---- */
 
 /* Blocks of columns and of rows for L2: the panels of a block take half of it, copied rows a quarter. Rows that are
  * shared by all columns, a third of L3. */
-typedef struct { int64_t vl, nu, mr, kc; bool grouped; int team; } panel_point;
+typedef struct { int64_t vl, nu, mr, kc; bool grouped; int team; bool ahead; } panel_point;
 
 static void offer_panels(tg_gemm_points *to, const tg_gemm_view *v, const panel_point *x) {
   enum { TASKS = 4 /* for each thread, so that none waits long for the last */, WAITING = 64, ROWS = 2048 };
@@ -100,6 +103,7 @@ static void offer_panels(tg_gemm_points *to, const tg_gemm_view *v, const panel_
     put(&c, "GB", x->team == 1 ? 1 : listed_above(tg_gemm_nb, up(up(tiles, mb), up(v->rows, ROWS))));
   put(&c, "TEAM", x->team);
   if (!dwords) put(&c, "NEXT", 0), put(&c, "GROUPED", x->grouped);
+  if (!both) put(&c, "AHEAD", x->ahead);
   offer(to, v, &c);
 }
 
@@ -116,7 +120,8 @@ void tg_gemm_propose_panels(tg_gemm_points *to) {
         for (const int64_t *kc = terms; *kc; kc++) {
           for (int grouped = 0; grouped <= (!dwords && !p->panel); grouped++)
             for (int team = to->threads > 1 ? 1 : 0; team <= (to->threads > 1 ? 2 : 0); team++)
-              offer_panels(to, &v, &(panel_point){vl, nu, *mr, *kc, grouped, team});
+              for (int ahead = !both && is_far(&v); ahead >= 0; ahead--)
+                offer_panels(to, &v, &(panel_point){vl, nu, *mr, *kc, grouped, team, ahead});
           if (*kc >= v.terms) break;
         }
         if (*mr >= v.rows) break;
@@ -163,22 +168,34 @@ static int64_t unrolled(const tg_gemm_view *v, int64_t tile) {
 /* May a schedule copy all terms of these lines, at the upper end of their range? */
 static bool may_copy(const tg_gemm_points *to, int64_t lines) { return lines <= TG_COPY_MOST / larger(1, to->p->k.hi); }
 
+typedef struct { int64_t vl, nu, mr, sums; bool rows; } direct_point;
+
+/* rows: tiles of rows one behind another, of which the next is prefetched; at least two terms at a time, since each
+ * group of terms asks for its part of every row. */
+static void offer_direct(tg_gemm_points *to, const tg_gemm_view *v, const direct_point *x) {
+  tg_kit_choice c = begin(to);
+  int64_t uk = unrolled(v, smaller(x->mr, v->rows) * x->nu);
+  put(&c, "VL", x->vl), put(&c, "NU", x->nu), put(&c, "MR", x->mr);
+  put(&c, "UK", x->rows && uk == 1 ? 2 : uk), put(&c, "ROWS", x->rows), put(&c, "SUMS", x->sums);
+  put(&c, "AHEAD", x->rows);
+  offer(to, v, &c);
+}
+
 void tg_gemm_propose_direct(tg_gemm_points *to) {
   enum { CHAINS = 4 };
   tg_gemm_view v;
   tg_gemm_look(to->p, to->t, to->at, false, &v);
   int64_t registers = to->t->vector_registers;
+  bool far = is_far(&v);
   for (int64_t vl = v.lanes; vl >= narrowest(&v, 4); vl /= 2)
     for (int64_t nu = 1; nu <= 4 && (nu == 1 || (nu - 1) * vl < v.columns); nu++)
       for (const int64_t *mr = tg_gemm_mr; *mr && *mr * nu + nu + 1 <= registers; mr++) {
         if (v.o.column_k && !may_copy(to, nu * vl)) break;
         for (int64_t sums = 1; sums <= CHAINS && sums * *mr * nu + nu + 1 <= registers && sums <= v.terms; sums *= 2) {
           if (sums > 1 && !is_fixed(to->p->k)) break;
-          tg_kit_choice c = begin(to);
-          put(&c, "VL", vl), put(&c, "NU", nu), put(&c, "MR", *mr);
-          put(&c, "UK", unrolled(&v, smaller(*mr, v.rows) * nu)), put(&c, "ROWS", 0), put(&c, "SUMS", sums);
-          offer(to, &v, &c);
+          offer_direct(to, &v, &(direct_point){vl, nu, *mr, sums, false});
         }
+        if (far && !v.o.column_k) offer_direct(to, &v, &(direct_point){vl, nu, *mr, 1, true});
         if (*mr >= v.rows) break;
       }
 }
@@ -213,6 +230,13 @@ static bool whole_pairs(const tg_gemm_points *to, const tg_gemm_view *v, int64_t
          (int64_t)((double)wide * v->column_size) % (2 * (int64_t)v->m->line) == 0;
 }
 
+/* Does arithmetic take longer than memory sends what it reads? Only then there is something to do in the meantime. */
+static bool asks_for_columns(const tg_gemm_view *v, int64_t vl) {
+  double bytes = (double)vl * v->column_size, arithmetic = (double)v->rows *
+      tg_machine_cycles(v->m->fma, (double)(vl * v->size));
+  return (double)(v->columns * v->terms) * v->column_size > v->l3 && arithmetic > bytes / v->m->memory_bandwidth;
+}
+
 void tg_gemm_propose_stream(tg_gemm_points *to) {
   static const int64_t terms[] = {4, 8, 16, 32, 64, 128, 256, 0}, uks[] = {1, 2, 4, 8, 0};
   tg_gemm_view v;
@@ -224,8 +248,8 @@ void tg_gemm_propose_stream(tg_gemm_points *to) {
         for (const int64_t *kc = terms; *kc; kc++) {
           tg_kit_choice c = begin(to);
           put(&c, "VL", vl), put(&c, "NU", *nu), put(&c, "MR", *mr), put(&c, "NB", columns_of(to, &v, *nu * vl));
-          put(&c, "KC", *kc), put(&c, "UK", listed(uks, smaller(*kc, larger(1, 16 / *mr)))), put(&c, "AHEAD", 0);
-          put(&c, "TEAM", to->threads > 1 ? 2 : 0);
+          put(&c, "KC", *kc), put(&c, "UK", listed(uks, smaller(*kc, larger(1, 16 / *mr))));
+          put(&c, "AHEAD", asks_for_columns(&v, vl)), put(&c, "TEAM", to->threads > 1 ? 2 : 0);
           offer(to, &v, &c);
           if (*kc >= v.terms) break;
         }

@@ -346,8 +346,10 @@ static double fetched(const level *v, const tg_cost_access_info *a, uint32_t out
   }
 }
 
-/* Bytes that miss a cache of this size. Adds the latency of the starts of runs to waits[1] where a load waits for it and
- * no core has as much to do beside (in memory), else to waits[0]. Nothing waits for what instructions prefetch. */
+/* Bytes that miss a cache of this size. Adds what starts of runs take: to waits[0] what passes beside arithmetic, to
+ * waits[1] what does not. A core goes on while L2 or L3 brings what a load wants, and while memory brings what
+ * instructions prefetch; of what memory brings else it has not as much to do ahead. Stores are done in order, so that
+ * each new run is waited for, and nothing else waits for that. */
 static double misses(tg_cost_loops *l, uint32_t which, const level *given, double size, double ways, double latency,
                      double bandwidth, double waits[2]) {
   level v = *given;
@@ -364,7 +366,7 @@ static double misses(tg_cost_loops *l, uint32_t which, const level *given, doubl
     bool far = which + 1 == TG_COST_LEVELS, store = a->access->op == TG_OP_STORE;
     double each = run_of(l, a, v.streams);
     if (store) waits[0] += again * run / each * latency;
-    else if (far && !a->asked) waits[1] += again * starts(run, each, latency, bandwidth);
+    else if (far) waits[!a->asked] += again * starts(run, each, latency, bandwidth);
   }
   return bytes * again;
 }

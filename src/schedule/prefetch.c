@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * prefetch B at r ahead n: at the start of each iteration of r (a loop, or the range of a sum), prefetches the cache
  * lines of B that iteration r + n will read. With `of c`: the lines that iteration c + n of an outer loop c will read,
- * shared out among the iterations of r.
+ * shared out among the iterations of r; if r is the range of a sum and nobody knows how many iterations there are, each
+ * prefetches what the same one will read then.
  *
  * In each dimension a subscript is a base, over r and what is constant inside r, plus an offset over the ranges inside;
  * the bounds of the offset give the rows and columns to prefetch. Addresses past the end of B are harmless: a prefetch
@@ -254,11 +255,12 @@ static void list_lines(const prefetching *p, const footprint *f, asking *a) {
   }
 }
 
-static void fetch_in_sum(prefetching *p, const tg_site *site, asking *a) {
+/* What an iteration of the site's range reads, when the loop `later` is n iterations further. */
+static void fetch_in_sum(prefetching *p, const tg_site *site, const tg_uop *later, asking *a) {
   tg_job *j = p->s->j;
   uint32_t n, ranges = tg_reduce_info(site->owner).ranges;
   *a = (asking){.reduce = site->owner};
-  look_ahead(p, site->range);
+  look_ahead(p, later);
   mark_around(p, site);
   for (uint32_t i = 0; i + ranges < site->owner->n; i++) {
     const tg_uop **order = tg_toposort(j, site->owner->src[i], &n);
@@ -331,16 +333,16 @@ typedef struct {
   int64_t work;      /* by which occurrences are compared: iterations, lockstep included; 0: it never runs */
   bool varies;       /* the extent of a loop between varies */
   bool maybe;        /* one of these loops may have no iteration */
+  const tg_uop *open;   /* one of these loops whose iterations have no constant bound */
 } share;
 
 static void pass_range(const prefetching *p, const tg_uop *r, share *h) {
   tg_job *j = p->s->j;
   tg_bounds b = tg_bounds_of(j, r->src[0]);
   int64_t n = b.hi < (tg_i128)1 << 31 ? (int64_t)b.hi : -1;
-  if (n <= 0) h->work = 0;
-  if (n < 0 || (n && h->times > ((int64_t)1 << 31) / n))
-    tg_fail_at(j, p->o->pos, "prefetch %s at %s of %s: the iterations of %s within it have no constant bound",
-               p->o->names[0], p->o->names[1], p->o->names[2], tg_range_name(p->s, r));
+  if (n == 0) h->work = 0;
+  if (n < 0 || (n && h->times > ((int64_t)1 << 31) / n)) h->open = r;
+  if (h->open) return;
   h->work *= n < 1 << 10 && h->work < (int64_t)1 << 50 ? n : 1;
   if (in_lockstep(tg_range_kind(r))) return;
   if (!comes_in_order(tg_range_kind(r)) && tg_range_kind(r) != TG_THREAD)
@@ -480,6 +482,30 @@ static bool share_rows(const prefetching *p, const footprint *f, const share *h,
   return true;
 }
 
+/* Nobody knows how many iterations the loop `open` has: each iteration of r prefetches what the same one reads then. */
+static void fetch_alike(prefetching *p, const tg_site *c, const tg_axis *places, const share *h, const tg_uop *open,
+                        asking *list) {
+  for (uint32_t i = 0; i < places->n; i++) {
+    if (!h[i].work) continue;
+    if (places->site[i].owner->op != TG_OP_REDUCE)
+      tg_fail_at(p->s->j, p->o->pos, "prefetch %s at %s of %s: the iterations of %s within it have no constant bound",
+                 p->o->names[0], p->o->names[1], p->o->names[2], tg_range_name(p->s, open));
+    fetch_in_sum(p, &places->site[i], c->range, &list[i]);
+  }
+}
+
+/* Are there sums with more lines to prefetch than the iterations that are certain could share out? So it is where the
+ * terms' number is open. */
+static bool is_too_much(const prefetching *p, const tg_axis *places, const share *h) {
+  int64_t count[RANK], step[RANK], lines = 0, most = 0;
+  for (uint32_t g = 0; g < p->groups; g++) lines += count_lines(p, &p->group[g], (int64_t)1 << 30, count, step);
+  for (uint32_t i = 0; i < places->n; i++) {
+    if (places->site[i].owner->op != TG_OP_REDUCE) return false;
+    if (h[i].work && h[i].always > most) most = h[i].always;
+  }
+  return lines > most * SUM_LINES;
+}
+
 /* Adds the prefetches for iteration c + n to the lists of all occurrences of r inside c. */
 static void share_lines(prefetching *p, const tg_site *c, const tg_axis *places, asking *list) {
   tg_job *j = p->s->j;
@@ -491,12 +517,23 @@ static void share_lines(prefetching *p, const tg_site *c, const tg_axis *places,
   if (!comes_in_order(tg_range_kind(c->range)))
     tg_fail_at(j, p->o->pos, "prefetch %s at %s of %s: that is %s, and its iterations do not come one after another",
                p->o->names[0], p->o->names[1], tg_range_text(p->s, c->range), tg_kind_name[tg_range_kind(c->range)]);
-  for (uint32_t i = 0; i < places->n; i++)
-    if (find_share(p, &places->site[i], c->range, &h[i])) work += h[i].work;
-    else h[i].work = 0;
+  const tg_uop *open = NULL;
+  for (uint32_t i = 0; i < places->n; i++) {
+    if (!find_share(p, &places->site[i], c->range, &h[i])) h[i].work = 0;
+    if (h[i].work && h[i].open) open = h[i].open;
+    work += h[i].work;
+  }
+  if (open) {
+    fetch_alike(p, c, places, h, open, list);
+    return;
+  }
   if (!work) return;
   look_around(p, c);
   see_loop(p, c->owner);
+  if (is_too_much(p, places, h)) {
+    fetch_alike(p, c, places, h, c->range, list);
+    return;
+  }
   for (uint32_t g = 0; g < p->groups; g++) {
     int64_t all = count_lines(p, &p->group[g], (int64_t)1 << 30, count, step) / count[p->rank - 1] * WHOLE, from = 0,
             so_far = 0;
@@ -573,7 +610,7 @@ void tg_opt_prefetch(tg_schedule *s, const tg_opt *o) {
     if (!comes_in_order(tg_range_kind(r)))
       tg_fail_at(j, o->pos, "prefetch %s at %s: it is %s, and its iterations do not come one after another",
                  o->names[0], tg_range_text(s, r), tg_kind_name[tg_range_kind(r)]);
-    if (axis.site[i].owner->op == TG_OP_REDUCE) fetch_in_sum(p, &axis.site[i], &all.list[all.n++]);
+    if (axis.site[i].owner->op == TG_OP_REDUCE) fetch_in_sum(p, &axis.site[i], r, &all.list[all.n++]);
   }
   if (all.n) s->sink = tg_map(j, s->sink, ask_ahead, NULL, &all);
   for (uint32_t i = 0; i < axis.n; i++)

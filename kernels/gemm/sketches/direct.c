@@ -38,22 +38,27 @@ static void tile_open_columns(tg_builder *tg_b_, const tg_gemm_problem *p, const
   }
 }
 
-static void unroll_terms(tg_builder *tg_b_, const tg_gemm_problem *p) {
+/* Returns the range of a tile's terms. */
+static const char *unroll_terms(tg_builder *tg_b_, const tg_gemm_problem *p) {
   int64_t uk = tg_c(UK);
   char list[96];
   if (tg_c(SUMS) > 1)
     tg_kit_word(tg_b_, "split k {SUMS, 1} as ko ku"), tg_kit_word(tg_b_, "upcast ku.by%lld", (long long)tg_c(SUMS));
-  else if (p->k.lo == p->k.hi && (!uk || uk >= p->k.lo)) tg_kit_word(tg_b_, "unroll k");
-  else if (uk > 1) {
+  else if (p->k.lo == p->k.hi && (!uk || uk >= p->k.lo)) {
+    tg_kit_word(tg_b_, "unroll k");
+    return "k";
+  } else if (uk <= 1) return "k";
+  else {
     if (p->k.lo == p->k.hi)
       tg_kit_word(tg_b_, "split k %s as ko ku", tg_kit_tile_and_rest(list, sizeof list, p->k, uk));
     else tg_kit_word(tg_b_, "split k {UK, 1} as ko ku");
     tg_kit_word(tg_b_, "unroll ku");
   }
+  return "ko";
 }
 
 /* Both operands are read in place, tile by tile: all rows of some columns, then the next columns, or (ROWS) all columns
- * of some rows. SUMS accumulators per element, used by consecutive terms in turn, hide the latency of multiply-adds in
+ * of some rows. AHEAD: with ROWS, the rows of the next tile are prefetched term by term. SUMS accumulators per element, used by consecutive terms in turn, hide the latency of multiply-adds in
  * small tiles. The remainder of a known size is one tile; of other sizes, tiles of powers of two rows and of single
  * vectors (split_open_columns). */
 TG_KERNEL(gemm_direct, M, N, K, lda, ldb, ldc) {
@@ -68,6 +73,7 @@ TG_KERNEL(gemm_direct, M, N, K, lda, ldb, ldc) {
   tg_knob(UK, 8, 0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16);
   tg_knob(ROWS, 0, 1);
   tg_knob(SUMS, 1, 2, 4, 8);
+  tg_knob(AHEAD, 0, 1);
   int64_t vl = tg_c(VL), wide = vl * tg_c(NU), mr = tg_c(MR);
   if (columns.hi < wide) wide = (columns.hi + vl - 1) / vl * vl;
   tg_gemm_product(tg_b_, p);
@@ -109,7 +115,8 @@ TG_KERNEL(gemm_direct, M, N, K, lda, ldb, ldc) {
     tg_kit_word(tg_b_, "upcast cu");
     tg_kit_word(tg_b_, "lane cl");
   }
-  unroll_terms(tg_b_, p);
+  const char *terms = unroll_terms(tg_b_, p);
+  if (rows_outside && tg_c(AHEAD)) tg_kit_word(tg_b_, "prefetch %c at %s ahead 1 of ir", o.row, terms);
 }
 
 const tg_gemm_sketch tg_gemm_direct = {

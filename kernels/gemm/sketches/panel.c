@@ -13,6 +13,7 @@ TG_KERNEL(gemm_panel, M, N, K, lda, ldb, ldc) {
   tg_knob(TEAM, 0, 1, 2);
   tg_knob(NEXT, 0, 1);
   tg_knob(GROUPED, 0, 1);
+  tg_knob(AHEAD, 0, 1);
   tg_gemm_panels(tg_b_, p, false);
 }
 
