@@ -170,13 +170,13 @@ static bool may_copy(const tg_gemm_points *to, int64_t lines) { return lines <= 
 
 typedef struct { int64_t vl, nu, mr, sums; bool rows; } direct_point;
 
-/* rows: tiles of rows one behind another, of which the next is prefetched; at least two terms at a time, since each
- * group of terms asks for its part of every row. */
+/* rows: tiles of rows one behind another, of which the next is prefetched, term by term: addresses of several terms in
+ * the rows of both tiles would be more than there are general registers. */
 static void offer_direct(tg_gemm_points *to, const tg_gemm_view *v, const direct_point *x) {
   tg_kit_choice c = begin(to);
   int64_t uk = unrolled(v, smaller(x->mr, v->rows) * x->nu);
   put(&c, "VL", x->vl), put(&c, "NU", x->nu), put(&c, "MR", x->mr);
-  put(&c, "UK", x->rows && uk == 1 ? 2 : uk), put(&c, "ROWS", x->rows), put(&c, "SUMS", x->sums);
+  put(&c, "UK", x->rows ? 1 : uk), put(&c, "ROWS", x->rows), put(&c, "SUMS", x->sums);
   put(&c, "AHEAD", x->rows);
   offer(to, v, &c);
 }
