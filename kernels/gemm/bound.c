@@ -103,14 +103,11 @@ static double from(const view *v, double bytes, double between) {
                             : bytes / v->m->memory_bandwidth;
 }
 
-/* Of a cache: so many bytes after they were touched, others are surely in it no more (src/model/cost_memory.c). */
-static const double gone = 1.4;
-
-/* Cycles in which arithmetic waits for what memory sends: the starts of runs of so many bytes, unless instructions
- * prefetch them. */
+/* Cycles in which arithmetic waits for what memory sends: the starts of runs of `run` bytes, unless instructions
+ * prefetch them. What was touched twice the last cache ago is surely gone. */
 static double waits(const view *v, double bytes, double between, double run) {
   run = fmin(4096, fmax(v->m->line, run));
-  return between <= gone * v->l3 ? 0 : bytes / run * fmin(v->m->memory_latency, run / v->m->memory_bandwidth);
+  return between <= 2 * v->l3 ? 0 : bytes / run * fmin(v->m->memory_latency, run / v->m->memory_bandwidth);
 }
 
 static double all_bytes(const view *v) {

@@ -182,7 +182,7 @@ tg_cost tg_cost_walked(tg_cost_walk *w, const tg_uop *linear, const int64_t *par
   w->by_id->dirty = false;
   if (w->code > kernels_of_code) core *= 1 + 0.2 * log2(w->code / kernels_of_code);
   c.core = core, c.memory = memory;
-  c.cycles = c.waits + together((double[]){core, memory}, 2, BESIDE);
+  c.cycles = c.waits + together((double[]){core, memory, c.starts}, 3, BESIDE);
   c.seconds = c.cycles / (w->machine->clock * 1e6);
   return c;
 }

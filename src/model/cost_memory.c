@@ -347,11 +347,12 @@ static double fetched(const level *v, const tg_cost_access_info *a, uint32_t out
 }
 
 /* Bytes that miss a cache of this size. Adds what starts of runs take: to waits[0] what passes beside arithmetic, to
- * waits[1] what does not. A core goes on while L2 or L3 brings what a load wants, and while memory brings what
- * instructions prefetch; of what memory brings else it has not as much to do ahead. Stores are done in order, so that
- * each new run is waited for, and nothing else waits for that. */
+ * waits[1] what does not, to waits[2] what passes beside both arithmetic and what memory sends. A core goes on while L2
+ * or L3 brings what a load wants, and while memory brings what instructions prefetch; of what memory brings else it has
+ * not as much to do ahead. Stores are done in order, so that each new run is waited for, and nothing else waits for
+ * that. */
 static double misses(tg_cost_loops *l, uint32_t which, const level *given, double size, double ways, double latency,
-                     double bandwidth, double waits[2]) {
+                     double bandwidth, double waits[3]) {
   level v = *given;
   v.cache = used * size, v.ways = used * ways, v.way = ways > 0 ? size / ways : 0;
   double all = v.all, cache = v.cache;
@@ -366,7 +367,7 @@ static double misses(tg_cost_loops *l, uint32_t which, const level *given, doubl
     bool far = which + 1 == TG_COST_LEVELS, store = a->access->op == TG_OP_STORE;
     double each = run_of(l, a, v.streams);
     if (store) waits[0] += again * run / each * latency;
-    else if (far) waits[!a->asked] += again * starts(run, each, latency, bandwidth);
+    else waits[!far ? 2 : !a->asked] += again * starts(run, each, latency, bandwidth);
   }
   return bytes * again;
 }
@@ -404,14 +405,14 @@ double tg_cost_memory(tg_cost_loops *l, const tg_target *t, const tg_uop *linear
   join_alike(l);
   find_twins(l);
   find_asked(l);
-  double waits[2] = {0}, n = threads < 1 ? 1 : threads;
+  double waits[3] = {0}, n = threads < 1 ? 1 : threads;
   level v = level_of(l, LINE, m->streams);
   c->l2_bytes = misses(l, 0, &v, (double)(t->l1 ? t->l1 : 32 << 10), m->l1_ways, m->l2_latency, m->l2_bandwidth,
                        waits);
   c->l3_bytes = misses(l, 1, &v, (double)(t->l2 ? t->l2 : 1 << 20), m->l2_ways, m->l3_latency, m->l3_bandwidth,
                        waits);
   c->memory_bytes = misses(l, 2, &v, tg_target_kept(t), 0, m->memory_latency, m->memory_bandwidth, waits);
-  c->waits = waits[1] / n;
+  c->waits = waits[1] / n, c->starts = waits[2] / n;
   /* a bandwidth is of the whole way into the core, so that each byte counts once, where it comes from */
   double l2 = fmax(0, c->l2_bytes - c->l3_bytes), l3 = fmax(0, c->l3_bytes - c->memory_bytes);
   return (waits[0] + walked(l, m)) / n + l2 / (m->l2_bandwidth * n) + l3 / (m->l3_bandwidth * n) +

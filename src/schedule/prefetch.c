@@ -482,16 +482,10 @@ static bool share_rows(const prefetching *p, const footprint *f, const share *h,
   return true;
 }
 
-/* Nobody knows how many iterations the loop `open` has: each iteration of r prefetches what the same one reads then. */
-static void fetch_alike(prefetching *p, const tg_site *c, const tg_axis *places, const share *h, const tg_uop *open,
-                        asking *list) {
-  for (uint32_t i = 0; i < places->n; i++) {
-    if (!h[i].work) continue;
-    if (places->site[i].owner->op != TG_OP_REDUCE)
-      tg_fail_at(p->s->j, p->o->pos, "prefetch %s at %s of %s: the iterations of %s within it have no constant bound",
-                 p->o->names[0], p->o->names[1], p->o->names[2], tg_range_name(p->s, open));
-    fetch_in_sum(p, &places->site[i], c->range, &list[i]);
-  }
+/* Nobody knows how many iterations there are: each of r, a sum's, prefetches what the same one reads then. */
+static void fetch_alike(prefetching *p, const tg_site *c, const tg_axis *places, const share *h, asking *list) {
+  for (uint32_t i = 0; i < places->n; i++)
+    if (h[i].work) fetch_in_sum(p, &places->site[i], c->range, &list[i]);
 }
 
 /* Are there sums with more lines to prefetch than the iterations that are certain could share out? So it is where the
@@ -517,21 +511,25 @@ static void share_lines(prefetching *p, const tg_site *c, const tg_axis *places,
   if (!comes_in_order(tg_range_kind(c->range)))
     tg_fail_at(j, p->o->pos, "prefetch %s at %s of %s: that is %s, and its iterations do not come one after another",
                p->o->names[0], p->o->names[1], tg_range_text(p->s, c->range), tg_kind_name[tg_range_kind(c->range)]);
-  const tg_uop *open = NULL;
+  bool open = false;
   for (uint32_t i = 0; i < places->n; i++) {
-    if (!find_share(p, &places->site[i], c->range, &h[i])) h[i].work = 0;
-    if (h[i].work && h[i].open) open = h[i].open;
+    bool inside = find_share(p, &places->site[i], c->range, &h[i]);
+    if (h[i].open && places->site[i].owner->op != TG_OP_REDUCE)
+      tg_fail_at(j, p->o->pos, "prefetch %s at %s of %s: the iterations of %s within it have no constant bound",
+                 p->o->names[0], p->o->names[1], p->o->names[2], tg_range_name(p->s, h[i].open));
+    if (!inside) h[i].work = 0;
+    open |= h[i].work && h[i].open;
     work += h[i].work;
   }
   if (open) {
-    fetch_alike(p, c, places, h, open, list);
+    fetch_alike(p, c, places, h, list);
     return;
   }
   if (!work) return;
   look_around(p, c);
   see_loop(p, c->owner);
   if (is_too_much(p, places, h)) {
-    fetch_alike(p, c, places, h, c->range, list);
+    fetch_alike(p, c, places, h, list);
     return;
   }
   for (uint32_t g = 0; g < p->groups; g++) {

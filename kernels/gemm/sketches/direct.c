@@ -58,9 +58,9 @@ static const char *unroll_terms(tg_builder *tg_b_, const tg_gemm_problem *p) {
 }
 
 /* Both operands are read in place, tile by tile: all rows of some columns, then the next columns, or (ROWS) all columns
- * of some rows. AHEAD: with ROWS, the rows of the next tile are prefetched term by term. SUMS accumulators per element, used by consecutive terms in turn, hide the latency of multiply-adds in
- * small tiles. The remainder of a known size is one tile; of other sizes, tiles of powers of two rows and of single
- * vectors (split_open_columns). */
+ * of some rows. AHEAD: with ROWS, the rows of the next tile are prefetched term by term. SUMS accumulators per element,
+ * used by consecutive terms in turn, hide the latency of multiply-adds in small tiles. The remainder of a known size is
+ * one tile; of other sizes, tiles of powers of two rows and of single vectors (split_open_columns). */
 TG_KERNEL(gemm_direct, M, N, K, lda, ldb, ldc) {
   const tg_gemm_problem *p = tg_user;
   tg_gemm_roles o = tg_gemm_roles_of(p);
