@@ -5,10 +5,10 @@
 #include "lower/lower.h"
 
 typedef struct tg_cost {
-  /* seconds, cycles: the estimate. core, memory: cycles of the core and of the memory system, each on its own; waits:
-   * cycles in which neither does anything for the other; starts: of runs that L2 and L3 serve. chain: cycles of an iteration's longest loop-carried
-   * dependence. spills: vector registers too many, summed over innermost loops. l2_bytes, l3_bytes, memory_bytes: bytes
-   * that miss L1, L2, L3. code: instructions, roughly */
+  /* seconds, cycles: the estimate. core, memory: cycles of the core and of the memory system, each on its own; starts:
+   * of runs that L2 and L3 serve; waits: cycles in which neither does anything for the other. chain: cycles of an
+   * iteration's longest loop-carried dependence. spills: vector registers too many, summed over innermost loops.
+   * l2_bytes, l3_bytes, memory_bytes: bytes that miss L1, L2, L3. code: instructions, roughly */
   double seconds, cycles, core, memory, waits, starts, chain, spills, l2_bytes, l3_bytes, memory_bytes, code;
 } tg_cost;
 
