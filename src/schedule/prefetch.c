@@ -343,7 +343,7 @@ static void pass_range(const prefetching *p, const tg_uop *r, share *h) {
   if (n == 0) h->work = 0;
   if (n < 0 || (n && h->times > ((int64_t)1 << 31) / n)) h->open = r;
   if (h->open) return;
-  h->work *= n < 1 << 10 && h->work < (int64_t)1 << 50 ? n : 1;
+  h->work *= n <= 1 << 11 && h->work < (int64_t)1 << 50 ? n : 1;
   if (in_lockstep(tg_range_kind(r))) return;
   if (!comes_in_order(tg_range_kind(r)) && tg_range_kind(r) != TG_THREAD)
     tg_fail_at(j, p->o->pos, "prefetch %s at %s: %s is %s, and its iterations do not come one after another",
