@@ -45,8 +45,9 @@ static void give_up(uint8_t *rung, uint32_t rungs, uint32_t nest) {
 
 void tg_heuristic(tg_job *j, const tg_lowering *l, const tg_uop *raised) { tg_heuristic_with(j, l, raised, NULL); }
 
-/* A point: the candidate of each nest (0: its class), and the words that this makes. */
-typedef struct { uint8_t *plan; const char *words; } point;
+/* A point: the candidate of each nest (0: its class), the words that this makes, NULL: they are refused, and what the
+ * program then costs. */
+typedef struct { uint8_t *plan; const char *words; bool priced; double seconds[TG_PRICED]; } point;
 typedef struct {
   choosing w;
   tg_sizes at;
@@ -113,12 +114,20 @@ static bool price_of(void *user, uint32_t at, double *seconds) {
   pricing *p = user;
   tg_job *j = p->w.j;
   const char *message;
+  for (uint32_t i = 0; i < at; i++) {
+    point *known = &p->points.data[i], *now = &p->points.data[at];
+    if (!known->priced || memcmp(known->plan, now->plan, p->nests)) continue;
+    memcpy(seconds, known->seconds, sizeof known->seconds);
+    return (now->words = known->words) != NULL;
+  }
   kept_state was = keep(j);
   for (uint32_t i = 0; i < p->nests; i++) p->choice[i].plan = p->points.data[at].plan[i];
   p->w.n = fresh(&p->w, NULL, p->choice, p->rung, p->nests);
   p->seconds = seconds, p->words = NULL;
   tg_job_try(j, choose_and_price, p, &message);
   give(j, &was);
+  p->points.data[at].priced = true;
+  memcpy(p->points.data[at].seconds, seconds, sizeof p->points.data[at].seconds);
   return (p->points.data[at].words = p->words) != NULL;
 }
 
@@ -159,6 +168,7 @@ static void price_plans(const choosing *w, tg_nest_choice *choice, const uint8_t
   tg_push(&j->env, &p->points, (point){.plan = tg_new(&j->env, uint8_t, nests)});
   *q = (tg_price_question){.price = price_of,
                            .beside = beside,
+                           .alternatives = true,
                            .user = p,
                            .launch = w->l->target->machine.launch * 1e-9,
                            .points = 1,

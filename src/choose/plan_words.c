@@ -3,21 +3,36 @@
 #include <math.h>
 #include "choose/plan.h"
 
+/* As many neighbours of the source as a vector has lanes are transposed at a time, where it has as many and they fill
+ * vectors: of narrower elements the copy is the least of the work. */
+static void transpose(tg_nest *n, const tg_uop *load, const char *copy, int64_t width) {
+  uint32_t rank = tg_access_rank(load);
+  const tg_uop *size = tg_define_of(load->src[0])->src[rank - 1];
+  if (rank < 2 || width < n->lanes || size->op != TG_OP_CONST || size->arg < n->lanes ||
+      tg_type_bytes(load->type) * (int64_t)n->lanes < n->l->target->vector_bytes)
+    return;
+  tg_nest_emit(n, "lane %s.%u %u", copy, rank - 1, n->lanes);
+  tg_nest_emit(n, "split %s.%u {%u, 1} as %s.pt %s.pu", copy, rank - 2, n->lanes, copy, copy);
+  if (width > n->lanes) tg_nest_emit(n, "order %s.%u.0 %s.pt %s.pu", copy, rank - 1, copy, copy);
+  tg_nest_emit(n, "unroll %s.pu", copy);
+}
+
 /* A copy for a block of the loop's iterations, which lie side by side in it. */
-static void stage(tg_nest *n, const tg_uop *load, const tg_uop *along, const char *at) {
+static void stage(tg_nest *n, const tg_uop *load, const tg_uop *along, const char *at, int64_t width) {
   uint32_t rank = tg_access_rank(load), dimension = tg_nest_dimension_along(n->j, load, along);
   const char *source = tg_buffer_info(n->j, load->src[0])->name;
   tg_str layout = tg_str_new(&n->j->env);
   for (uint32_t d = 0; d < rank; d++)
     if (d != dimension) tg_str_printf(&layout, "d%u, ", d);
   tg_nest_emit(n, "stage %s at %s as %s.block[%sd%u]", source, at, source, layout.n ? layout.data : "", dimension);
+  if (dimension + 1 < rank) transpose(n, load, tg_format(&n->j->env, "%s.block", source), width);
 }
 
 /* What a plan would gather: the reads that jump along the loop and that a copy may serve. */
-static void stage_all(tg_nest *n, const tg_uop *along, const char *at) {
+static void stage_all(tg_nest *n, const tg_uop *along, const char *at, int64_t width) {
   for (uint32_t i = 0; i < n->loads.n; i++)
     if (tg_access_motion(n->j, n->loads.data[i], along) == TG_STRIDES && tg_nest_may_stage(n, n->loads.data[i], along))
-      stage(n, n->loads.data[i], along, at);
+      stage(n, n->loads.data[i], along, at, width);
 }
 
 /* Does the loop stand outside of the copies? All do where there are none. */
@@ -143,7 +158,7 @@ static void columns(tg_nest *n, const tg_plan *p) {
   }
   if (row) tg_str_printf(&order, " %s", row->name);
   tg_nest_emit(n, "order%s %s.r", order.data, b);
-  stage_all(n, lane->range, tg_format(&n->j->env, "%s.o", b));
+  stage_all(n, lane->range, tg_format(&n->j->env, "%s.o", b), width);
   if (row && p->rows > 1) {
     tg_nest_emit(n, "split %s %u as %s.o %s.i", row->name, p->rows, row->base, row->base);
     tg_nest_emit(n, "upcast %s.i", row->base);
@@ -183,7 +198,7 @@ static void write_around(tg_nest *n, const tg_plan *p) {
   int64_t width = (int64_t)p->vectors * n->lanes;
   tg_nest_emit(n, "split %s %lld as %s.o %s.r", l->name, (long long)width, b, b);
   for (uint32_t i = n->reductions.n; i-- > 0;) tg_nest_small_reduction(n, &n->reductions.data[i]);
-  stage_all(n, l->range, outer);
+  stage_all(n, l->range, outer, width);
   block_vectors(n, b, p->vectors);
   shared s = {0};
   may_share(n, &s, &n->loop[0], p->lane ? 1 : width);
@@ -209,7 +224,7 @@ static void write_subscripts(tg_nest *n, const tg_plan *p) {
     tg_nest_emit(n, "cut %s at %lld as %s.m %s.e", name, (long long)(l->extent / block * block), b, b);
   if (l->extent < 0 || l->extent % block) name = tg_format(&n->j->env, "%s.m", b);
   tg_nest_emit(n, "split %s %lld as %s.o %s.i", name, (long long)block, b, b);
-  stage(n, load, l->range, tg_format(&n->j->env, "%s.o", b));
+  stage(n, load, l->range, tg_format(&n->j->env, "%s.o", b), block);
   tg_nest_emit(n, "lane %s.block.%u %u", source, along, n->lanes);
   tg_nest_emit(n, "unroll %s.i %d", b, AT_ONCE);
   if (p->lane && n->loop[0].parallel && n->threads && n->work >= TG_THREAD_WORK)

@@ -71,11 +71,21 @@ static double crossing(tg_cost_walk *w, const tg_uop *access, double bytes) {
   return fmax(0, size - at) / w->machine->line;
 }
 
+/* A gate that is the same for all lanes chooses between two addresses, of which none has an offset folded in. Those of
+ * a list are chosen before it begins to load: what no general register holds waits in memory. */
+static void count_choice(tg_cost_walk *w, tg_cost_ports *p) {
+  const tg_machine *m = w->machine;
+  p->instructions += 3, p->integers += 3 / m->integer;
+  if (++p->chosen <= TG_COST_ADDRESSES) return;
+  p->instructions += 2, p->stores += 1 / m->store[0], p->loads += 1 / m->load[0];
+}
+
 static void count_load(tg_cost_walk *w, tg_cost_ports *p, const tg_uop *u) {
   const tg_machine *m = w->machine;
   double n = tg_cost_pieces(w, u), bytes = (double)u->lanes * tg_type_bytes(u->type), load = by_width(w, m->load, u);
   double steps = u->src[1]->lanes > 1 ? (double)steps_of(u) : 0;
   const tg_uop *gate = tg_gate(u);
+  if (gate && gate->lanes == 1) count_choice(w, p);
   if (contiguous(u)) {
     bool masked = gate && gate->lanes > 1;
     p->loads += (masked ? fmax(load, n * m->masked_load) : load) + n * crossing(w, u, bytes) * m->cross_load;

@@ -97,7 +97,7 @@ static const tg_uop *address_root(const tg_uop *u) {
  * an unrolled loop, compilers load all copies of a row while its address is at hand, and spill those values for which
  * there is no vector register (spare) until they are used. */
 static double address_spills(tg_cost_walk *w, const tg_uop *const *list, uint32_t n, double spare) {
-  enum { BUFFERS = 8, ROOM = 12, ROOTS = 256 };
+  enum { BUFFERS = 8, ROOTS = 256 };
   const tg_uop *root[ROOTS];
   uint32_t roots = 0, ordinal[BUFFERS], rows[BUFFERS], loads[BUFFERS], buffers = 0, most = 0;
   for (uint32_t i = 0; i < n; i++) {
@@ -121,7 +121,7 @@ static double address_spills(tg_cost_walk *w, const tg_uop *const *list, uint32_
   }
   if (!buffers || rows[most] < 2) return 0;
   registers += rows[most] / 2;
-  double copies = (double)loads[most] / rows[most], shortage = fmin(1, fmax(0, (registers - ROOM) / 1.5 + 0.3));
+  double copies = (double)loads[most] / rows[most], shortage = fmin(1, fmax(0, (registers - TG_COST_ADDRESSES) / 1.5 + 0.3));
   double kept = shortage * rows[most] * (copies - 1);
   return copies < 2 || kept <= spare ? 0 : (1 - spare / kept) * shortage * rows[most] * (1 + copies / 2);
 }

@@ -38,18 +38,21 @@ static bool serves(const tg_price_table *w, uint32_t best) {
 /* Changes one coordinate, and takes what is clearly cheaper over all launches. */
 static bool step(tg_price_table *w, uint32_t axis, uint32_t *best) {
   bool moved = false;
+  double clearly = log1p(-about) * w->q->launches;
   for (uint32_t turn = 0; w->left; turn++) {
     int64_t next = w->q->beside(w->q->user, w->row[*best].point, axis, turn);
     if (next == TG_POINT_END) break;
     if (next == TG_POINT_SKIP) continue;
     w->left--;
     if (!price(w, (uint32_t)next)) continue;
-    if (!serves(w, *best)) {
+    bool cheaper = w->row[w->rows - 1].sum < w->row[*best].sum + clearly;
+    if (!cheaper && !serves(w, *best)) {
       w->rows--;
       continue;
     }
-    if (w->row[w->rows - 1].sum >= w->row[*best].sum + log1p(-about) * w->q->launches) continue;
+    if (!cheaper) continue;
     *best = w->rows - 1, moved = true;
+    if (w->q->alternatives) clearly = 0;
   }
   return moved;
 }
@@ -62,6 +65,7 @@ static void descend(tg_price_table *w) {
   for (bool moved = true; moved && w->left;) {
     moved = false;
     for (uint32_t a = 0; a < w->q->axes && w->left; a++) moved |= step(w, a, &best);
+    if (w->q->alternatives && w->q->axes == 1) break;   /* all are priced */
   }
 }
 

@@ -23,6 +23,9 @@ typedef struct tg_price_question {
   /* the turn-th point that differs from `from` in one coordinate alone, which is made for the asking; TG_POINT_SKIP:
    * priced before; TG_POINT_END: there are no more. NULL: none */
   int64_t (*beside)(void *user, uint32_t from, uint32_t axis, uint32_t turn);
+  /* the points beside along an axis are alternatives: of those that are clearly cheaper than where it begins, the
+   * cheapest is taken. Else each step along it has to be clearly cheaper than the one before */
+  bool alternatives;
   void *user;
   uint32_t points;             /* to begin with: 0 and up. Of equal ones the first is taken */
   /* seconds that each launch takes beside: a difference below that divides no sizes. 0: none to speak of, as for plans
