@@ -274,15 +274,16 @@ static double waits(const tg_nest *n, const tg_plan *p, const together *t, doubl
   return longer;
 }
 
-/* Cycles in which copies come from L2, where those for a block of the loop do not fit L1: then each tile reads them from
- * there. */
+/* Cycles in which copies come from L2, where those for a block of the loop do not fit L1: then each tile reads them
+ * from there. */
 static double copies_of(const roles *r, const tg_plan *p, uint32_t lane_axis) {
   tg_nest *n = r->n;
   const tg_uop *range = r->axis[lane_axis];
   double held = 0, bytes = 0, width = (double)p->vectors * n->lanes;
   for (uint32_t i = 0; i < r->nodes && p->kind == TG_PLAN_COLUMNS; i++) {
     const node *v = &r->node[i];
-    if (v->u->op != TG_OP_LOAD || tg_access_motion(n->j, v->u, range) != TG_STRIDES || !tg_nest_may_stage(n, v->u, range))
+    if (v->u->op != TG_OP_LOAD || tg_access_motion(n->j, v->u, range) != TG_STRIDES ||
+        !tg_nest_may_stage(n, v->u, range))
       continue;
     double element = tg_type_bytes(v->u->type);
     held += elements_beside(n, v->u, tg_nest_dimension_along(n->j, v->u, range)) * width * element;

@@ -121,7 +121,8 @@ static double address_spills(tg_cost_walk *w, const tg_uop *const *list, uint32_
   }
   if (!buffers || rows[most] < 2) return 0;
   registers += rows[most] / 2;
-  double copies = (double)loads[most] / rows[most], shortage = fmin(1, fmax(0, (registers - TG_COST_ADDRESSES) / 1.5 + 0.3));
+  double copies = (double)loads[most] / rows[most];
+  double shortage = fmin(1, fmax(0, (registers - TG_COST_ADDRESSES) / 1.5 + 0.3));
   double kept = shortage * rows[most] * (copies - 1);
   return copies < 2 || kept <= spare ? 0 : (1 - spare / kept) * shortage * rows[most] * (1 + copies / 2);
 }
