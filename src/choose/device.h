@@ -26,6 +26,8 @@ bool tg_device_contraction(tg_nest *n, uint32_t depth, const tg_uop *const *chai
 /* True if the perfect nest is a few rows times weights of four bits, in groups with a scale, which a matrix instruction
  * computes, and was scheduled so. */
 bool tg_device_weights(tg_nest *n, uint32_t depth, const tg_uop *const *chain);
+/* True if the perfect nest stores along one loop what lies along another, and was scheduled through LOCAL memory. */
+bool tg_device_transpose(tg_nest *n, uint32_t depth, const tg_uop *const *chain);
 /* A block of an operand that moves with columns, copied to LOCAL memory by the threads of `warps` warps. */
 typedef struct {
   const tg_uop *load, *loop, *sum;       /* its own loop, and that of the terms */
