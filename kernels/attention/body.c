@@ -50,7 +50,10 @@ uint32_t tg_attention_bind(const tg_attention_problem *p, const tg_kernel_def *s
   uint32_t n = 0;
   for (uint32_t v = 0; v < ATTENTION_VALUES; v++)
     if (all[v].has)
-      b[n++] = (tg_binding){values[v], all[v].least, all[v].most, v == ATTENTION_HEADS ? p->group : 1};
+      b[n++] = (tg_binding){values[v], all[v].least, all[v].most,
+                            v == ATTENTION_HEADS       ? p->group
+                            : v == ATTENTION_PART_KEYS ? p->keys_of_block
+                                                       : 1};
   return n;
 }
 

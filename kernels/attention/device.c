@@ -12,7 +12,7 @@
 #include "target/matrix.h"
 
 /* Registers of a thread for addresses, rows, and exponentials under way; more where operands are held twice. */
-enum { OWN_REGISTERS = 80, OTHER_REGISTERS = 24, MOST_WARPS = 4, KEYS_OF_WARP = 16, PLAIN_KEYS = 16 };
+enum { OWN_REGISTERS = 80, OTHER_REGISTERS = 24, MOST_WARPS = 4, KEYS_OF_WARP = 16, PLAIN_KEYS = 16, MOST_GROUPS = 8 };
 
 static bool has_whole(const tg_attention_problem *p, int64_t keys_of_block) {
   return !tg_attention_is_masked(p) && p->keys.hi >= keys_of_block;
@@ -33,14 +33,27 @@ static uint64_t registers_of(const tg_target *t, const tg_attention_problem *p, 
   return n;
 }
 
-/* Do these fit, and the copies LOCAL memory, twice? */
-static bool has_room(const tg_target *t, const tg_attention_problem *p, const tg_matrix_row *r) {
+static uint64_t local_of(const tg_attention_problem *p, const tg_matrix_row *r) {
   const uint64_t keys = p->keys_of_block, wide = (uint64_t)p->value_head, bytes = (uint64_t)tg_type_bytes(p->v);
   uint64_t local = p->stages * keys * ((uint64_t)p->head + wide) * bytes;
   if (has_cut(p)) local += (wide * bytes + TG_UNIT) * keys + (uint64_t)p->warps * r->m * wide * sizeof(float);
   /* weights that do not lie as operands do pass LOCAL memory, for each product of their own */
   if (r->form != TG_MATRIX_PTX) local += 3 * p->warps * r->m * keys * bytes;
-  return registers_of(t, p, r) <= t->vector_registers && local <= t->local_bytes / 2;
+  return local;
+}
+
+/* Do these fit, and the copies LOCAL memory, twice? */
+static bool has_room(const tg_target *t, const tg_attention_problem *p, const tg_matrix_row *r) {
+  return registers_of(t, p, r) <= t->vector_registers && local_of(p, r) <= t->local_bytes / 2;
+}
+
+/* Workgroups that a core has registers and LOCAL memory for. */
+static uint32_t groups_of_core(const tg_target *t, const tg_attention_problem *p, const tg_matrix_row *r) {
+  uint64_t local = local_of(p, r), by_local = local ? t->local_bytes / local : MOST_GROUPS,
+           registers = registers_of(t, p, r) * p->warps * t->lanes,
+           by_registers = t->core_registers ? t->core_registers / registers : by_local,
+           n = by_local < by_registers ? by_local : by_registers;
+  return n ? (uint32_t)n : 1;
 }
 
 /* Is there nothing of a score that differs from head to head but Q? */
@@ -73,6 +86,7 @@ void tg_attention_device_tiles(const tg_target *t, tg_attention_problem *p) {
     break;
   }
   if (!p->warps) p->warps = 1, p->keys_of_block = least, p->stages = 0;   /* the least that there is */
+  p->groups_of_core = groups_of_core(t, p, r);
   for (p->row_heads = together; p->row_heads > p->warps * r->m || together % p->row_heads;) p->row_heads--;
 }
 
@@ -210,23 +224,31 @@ static void block(tg_builder *tg_b_, const tg_attention_problem *p, bool cut) {
   if (cut && p->matrix) add_infinite(tg_b_, p);
 }
 
+/* A bound of blocks; of divided keys within those of the part, or none where the workgroup has no part. */
+static const char *below(tg_builder *tg_b_, const tg_attention_problem *p, const char *x) {
+  return p->slots ? text("min(%s, where(here, part*(part_keys/BK) + part_keys/BK, 0))", x) : x;
+}
+
+static const char *above(tg_builder *tg_b_, const tg_attention_problem *p, const char *x) {
+  return p->slots ? text("max(%s, part*(part_keys/BK))", x) : x;
+}
+
 void tg_attention_device_divide(tg_builder *tg_b_, const tg_attention_problem *p) {
   const char *queries = p->row_heads > 1 ? "QB" : "BQ", *row = text("at + g*%s", queries),
-             *behind = text("g*%s + %s", queries, queries), *last = text("min(M, %s) + at", behind), *end = "N", *full = "(N - N % BK)/BK", *upper = NULL;
+             *behind = text("g*%s + %s", queries, queries), *last = text("min(M, %s) + at", behind), *end = "N",
+             *full = "(N - N % BK)/BK", *upper = NULL, *first = "index(0)", *whole = first;
   if (p->causal) end = text("min(N, %s)", last), upper = text("(%s + 1)", row);
   else if (p->window) end = text("min(N, %s + window - 1)", last), upper = text("(%s + window)", row);
   if (upper) full = text("min(%s, (%s - %s %% BK)/BK)", full, upper, upper);
-  say("let blocks = ceildiv(%s, BK)", end);
   if (p->window) {
     say("let from = %s - window + 1", row);
-    tg(let first = max(0, (from - from % BK)/BK));
-    say("let whole = max(0, ceildiv(at + %s - window, BK))", behind);
-  } else {
-    tg(let first = index(0));
-    tg(let whole = index(0));
+    first = "max(0, (from - from % BK)/BK)", whole = text("max(0, ceildiv(at + %s - window, BK))", behind);
   }
+  say("let blocks = %s", below(tg_b_, p, text("ceildiv(%s, BK)", end)));
+  say("let first = %s", above(tg_b_, p, first));
+  say("let whole = %s", above(tg_b_, p, whole));
   if (tg_attention_is_masked(p)) tg(let full = whole);
-  else say("let full = %s", full);
+  else say("let full = %s", below(tg_b_, p, full));
   tg(let front = max(0, min(whole, blocks) - first));
   tg(let behind = max(whole, full));
   tg(let back = max(0, blocks - behind));
@@ -275,6 +297,87 @@ static void words(tg_builder *tg_b_, const tg_attention_problem *p) {
   tg_add_declaration(tg_b_, "opt", text("specialize(%s)", test), __FILE__, __LINE__);
 }
 
+/* ---- parts of the keys ---- */
+
+/* Which part of which rows the workgroup `slot` has; the last ones may have none. */
+static void find_part(tg_builder *tg_b_, const char *sets, const char *blocks) {
+  tg(let part = slot % parts);
+  tg(let of_rows = (slot - slot % parts)/parts);
+  say("let g = of_rows %% %s", blocks);
+  say("let of_set = (of_rows - of_rows %% %s)/%s", blocks, blocks);
+  say("let head = of_set %% (%s)", sets);
+  say("let sequence = (of_set - of_set %% (%s))/(%s)", sets, sets);
+  tg(let batch = min(sequence, B - 1));
+  tg(let here = sequence < B);
+}
+
+/* What attention_merge does, by the places of the parts. */
+static void merge(tg_builder *tg_b_, const tg_attention_problem *p, const char *sets, const char *blocks) {
+  long long heads = p->row_heads > 1 ? p->row_heads : 1;
+  TG_KIT_RANGE(batch, "batch, B, global") TG_KIT_RANGE(head, text("head, %s, global", sets))
+    TG_KIT_RANGE(g, text("g, %s, global", blocks)) tg_range(row, BQ, global) {
+      tg(let i = row);   /* a loop that no word means */
+      say("let at_part = ((batch*(%s) + head)*%s + g)*parts", sets, blocks);
+      const char *slot = "min(at_part + %s, SLOTS - 1)", *m = text("of_parts_m[%s, i]", text(slot, "n")),
+                 *sink = p->sinks ? tg_attention_sink(tg_b_, p, heads > 1 ? text("head, i %% %lld", heads) : "head") : NULL;
+      say("let most = %smax(n : parts, %s)%s", sink ? text("max(%s, ", sink) : "", m, sink ? ")" : "");
+      tg(let z = where(most == -inf, 0, most));
+      say("let all = %ssum(n : parts, exp2(%s - z) * of_parts_l[%s, i])",
+          sink ? text("exp2(%s - z) + ", sink) : "", m, text(slot, "n"));
+      const char *place = tg_attention_grid_row(tg_b_, p), *exists = tg_attention_grid_exists(tg_b_, p),
+                 *sum = text("sum(n : parts, exp2(%s - z) * of_parts[%s, i, y])", m, text(slot, "n"));
+      tg_range(y, E) say("O[%s, y] = %s if %s", place, tg_attention_result(tg_b_, p, sum, "all"), exists);
+      if (p->lse) say("lse[%s] = %s if %s", place, tg_attention_lse(tg_b_, p, "most", "all"), exists);
+    }
+}
+
+/* ---- the kernel ---- */
+
+/* The rows g of a head, or of those that are rows, over the blocks of keys that they have. */
+static void attend(tg_builder *tg_b_, const tg_attention_problem *p) {
+  long long heads = p->row_heads > 1 ? p->row_heads : 1;
+  tg_define_reg(s, f32, [BQ, BK]);
+  tg_kit_declare(tg_b_, "define_reg", "p, %s, [BQ, BK]", type_of_weights(p));
+  tg_define_reg(o, f32, [BQ, E]);
+  tg_define_reg(m, f32, [BQ]);
+  tg_define_reg(m1, f32, [BQ]);
+  tg_define_reg(z, f32, [BQ]);
+  tg_define_reg(by, f32, [BQ]);
+  tg_define_reg(l, f32, [BQ]);
+  tg_range(i, BQ) {
+    tg_range(d, E) tg(o[i,d] = 0);
+    if (p->sinks && !p->slots) {   /* a score without a value, with its weight */
+      say("m[i] = %s", tg_attention_sink(tg_b_, p, heads > 1 ? text("head, i %% %lld", heads) : "head"));
+      tg(l[i] = where(m[i] == -inf, 0, 1));
+    } else {
+      tg(m[i] = -inf);
+      tg(l[i] = 0);
+    }
+  }
+  tg_attention_device_divide(tg_b_, p);
+  if (!p->matrix || has_whole(p, tg_c(BK))) tg_range(kf, full - whole) {
+    tg(let kb = whole + kf);
+    block(tg_b_, p, false);
+  }
+  if (!p->matrix || has_cut(p)) tg_range(kc, front + back) {
+    tg(let kb = where(kc < front, first + kc, behind + kc - front));
+    block(tg_b_, p, true);
+  }
+  if (p->slots) {
+    tg_range(i, BQ) tg_range(d, E) tg(of_parts[slot, i, d] = o[i,d]);
+    tg_range(i, BQ) {
+      tg(of_parts_m[slot, i] = m[i]);
+      tg(of_parts_l[slot, i] = l[i]);
+    }
+    return;
+  }
+  const char *place = tg_attention_grid_row(tg_b_, p), *exists = tg_attention_grid_exists(tg_b_, p);
+  tg_range(i, BQ) tg_range(d, E)
+    say("O[%s, d] = %s if %s", place, tg_attention_result(tg_b_, p, "o[i,d]", "l[i]"), exists);
+  if (p->lse)
+    tg_range(i, BQ) say("lse[%s] = %s if %s", place, tg_attention_lse(tg_b_, p, "m[i]", "l[i]"), exists);
+}
+
 TG_KERNEL(attention_device, ) {
   const tg_attention_problem *p = tg_user;
   const tg_matrix_row *r = p->matrix ? tg_matrix_find(p->matrix) : NULL;
@@ -282,7 +385,7 @@ TG_KERNEL(attention_device, ) {
   tg_let(WARPS, r ? p->warps : 1);
   tg_let(LANES, r ? tg_matrix_lanes(r) : 1);
   tg_let(BQ, r ? tg_c(WARPS) * r->m : 1);
-  if (heads > 1) tg_let(QB, tg_c(BQ) / heads);
+  tg_let(QB, tg_c(BQ) / heads);
   uint32_t keys = r ? p->keys_of_block : PLAIN_KEYS, least = r && r->k > r->n ? r->k : r ? r->n : 1;
   if (r && keys / 2 >= least) tg_kit_declare(tg_b_, "knob", "BK, %u, %u", keys, keys / 2);
   else if (r) tg_kit_declare(tg_b_, "knob", "BK, %u", keys);
@@ -292,41 +395,20 @@ TG_KERNEL(attention_device, ) {
   tg_let(CUT_UNITS, tg_block_power_of_two_below((uint32_t)(p->value_head / tg_c(UNIT))));
   tg_let(CUT_ROWS, tg_c(WARPS) * tg_c(LANES) / tg_c(CUT_UNITS));
   tg_attention_declare(tg_b_, p);
-  tg_range(batch, B, global) TG_KIT_RANGE(head, text("head, H/%lld, global", heads))
-    TG_KIT_RANGE(g, text("g, ceildiv(M, %s), global", heads > 1 ? "QB" : "BQ")) {
-    tg_define_reg(s, f32, [BQ, BK]);
-    tg_kit_declare(tg_b_, "define_reg", "p, %s, [BQ, BK]", type_of_weights(p));
-    tg_define_reg(o, f32, [BQ, E]);
-    tg_define_reg(m, f32, [BQ]);
-    tg_define_reg(m1, f32, [BQ]);
-    tg_define_reg(z, f32, [BQ]);
-    tg_define_reg(by, f32, [BQ]);
-    tg_define_reg(l, f32, [BQ]);
-    tg_range(i, BQ) {
-      tg_range(d, E) tg(o[i,d] = 0);
-      if (p->sinks) {   /* a score without a value, with its weight */
-        say("m[i] = %s", tg_attention_sink(tg_b_, p, heads > 1 ? text("head, i %% %lld", heads) : "head"));
-        tg(l[i] = where(m[i] == -inf, 0, 1));
-      } else {
-        tg(m[i] = -inf);
-        tg(l[i] = 0);
-      }
+  const char *sets = text("H/%lld", heads), *blocks = "ceildiv(M, QB)";
+  if (p->slots) {
+    tg_let(SLOTS, p->slots);
+    tg_define_local(of_parts, f32, [SLOTS, BQ, E]);
+    tg_define_local(of_parts_m, f32, [SLOTS, BQ]);
+    tg_define_local(of_parts_l, f32, [SLOTS, BQ]);
+    tg_range(slot, SLOTS, global) {
+      find_part(tg_b_, sets, blocks);
+      attend(tg_b_, p);
     }
-    tg_attention_device_divide(tg_b_, p);
-    if (!r || has_whole(p, tg_c(BK))) tg_range(kf, full - whole) {
-      tg(let kb = whole + kf);
-      block(tg_b_, p, false);
-    }
-    if (!r || has_cut(p)) tg_range(kc, front + back) {
-      tg(let kb = where(kc < front, first + kc, behind + kc - front));
-      block(tg_b_, p, true);
-    }
-    const char *place = tg_attention_grid_row(tg_b_, p), *exists = tg_attention_grid_exists(tg_b_, p);
-    tg_range(i, BQ) tg_range(d, E)
-      say("O[%s, d] = %s if %s", place, tg_attention_result(tg_b_, p, "o[i,d]", "l[i]"), exists);
-    if (p->lse)
-      tg_range(i, BQ)
-        say("lse[%s] = %s if %s", place, tg_attention_lse(tg_b_, p, "m[i]", "l[i]"), exists);
+    merge(tg_b_, p, sets, blocks);
+  } else {
+    TG_KIT_RANGE(batch, "batch, B, global") TG_KIT_RANGE(head, text("head, %s, global", sets))
+      TG_KIT_RANGE(g, text("g, %s, global", blocks)) attend(tg_b_, p);
   }
   if (r) words(tg_b_, p);
 }

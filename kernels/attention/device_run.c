@@ -2,6 +2,7 @@
  * Runs a call of a plan on a device: one kernel for all sequences and heads is put on the queue, for sequences of
  * different lengths one for each; before it, what appends K and V. */
 #include "attention/call.h"
+#include "target/matrix.h"
 
 typedef tg_attention_work work;
 
@@ -44,6 +45,26 @@ static void put_appended(const work *r, void *const *all, const int64_t *values)
   if (v_new->bytes) tg_kit_launch_of(&r->exec, &r->a->put[1], operand, value, NULL);
 }
 
+int64_t tg_attention_parts_of_grid(const tg_attention *a, const tg_attention_problem *q, int64_t batch, int64_t queries,
+                                   int64_t keys, int64_t *of_part) {
+  const tg_target *t = a->plan.device->target;
+  *of_part = keys;
+  if (!q->matrix || q->backward || tg_attention_is_masked(q)) return 1;
+  int64_t heads = q->row_heads > 1 ? q->row_heads : 1, rows = q->warps * tg_matrix_find(q->matrix)->m / heads,
+          groups = batch * (a->heads / heads) * tg_attention_rounded_up(queries, rows),
+          slots = (int64_t)t->threads * q->groups_of_core,
+          most = tg_attention_smaller(ATTENTION_MOST_PARTS, tg_attention_rounded_up(keys, ATTENTION_LEAST)),
+          parts = groups ? tg_attention_smaller(slots / groups, most) : 1;
+  if (parts < 2) return 1;
+  /* in cycles: what a core reads of a workgroup's keys, one behind another where cores are fewer */
+  double cores = t->threads, busy = tg_attention_smaller(groups, t->threads),
+         bytes = (double)(q->head + q->value_head) * (double)tg_type_bytes(q->k) * (double)keys * (double)groups,
+         all = t->core_bytes ? bytes / t->core_bytes : 0, launch = (double)t->launch_ns * t->clock / 1000;
+  if (all / busy < all / cores + launch) return 1;
+  *of_part = tg_attention_rounded_up(tg_attention_rounded_up(keys, parts), q->keys_of_block) * q->keys_of_block;
+  return tg_attention_rounded_up(keys, *of_part);
+}
+
 /* Puts the kernels for sequences `first` to `first + n - 1`, which have the same numbers of queries and keys. */
 static void put_sequences(const work *r, int64_t first, int64_t n) {
   const tg_attention *a = r->a;
@@ -57,8 +78,17 @@ static void put_sequences(const work *r, int64_t first, int64_t n) {
   value[ATTENTION_LSE_N] = tg_attention_larger(1, r->call->query_starts ? r->total : r->queries);
   value[ATTENTION_FIRST] = first;
   if (a->append) put_appended(r, operand, value);
+  const tg_kit_part *part = tg_kit_part_for(a->part, a->parts_n, &s.queries, 1);
+  const tg_attention_problem *q = &a->grid[part - a->part];
+  value[ATTENTION_PARTS] = part->kernel[ATTENTION_PARTIAL].kernel && !q->backward
+                               ? tg_attention_parts_of_grid(a, q, n, s.queries, s.keys, &value[ATTENTION_PART_KEYS])
+                               : 1;
+  if (value[ATTENTION_PARTS] > 1) {
+    tg_kit_launch_of(&r->exec, &part->kernel[ATTENTION_PARTIAL], operand, value, NULL);
+    return;
+  }
   for (uint32_t k = 0; k <= a->problem.backward; k++)
-    tg_kit_launch_of(&r->exec, &a->part[0].kernel[k], operand, value, NULL);
+    tg_kit_launch_of(&r->exec, &part->kernel[k], operand, value, NULL);
 }
 
 tg_status tg_attention_run_on_device(work *r) {

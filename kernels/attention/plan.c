@@ -4,6 +4,7 @@
 #include <math.h>
 #include "attention/plan.h"
 #include "kit/words.h"
+#include "target/matrix.h"
 
 static const int64_t most_tokens = (int64_t)1 << 31;
 static const char desc_name[] = "tg_attention_desc";
@@ -328,7 +329,18 @@ static tg_status take_device(planning *p) {
   return TG_OK;
 }
 
-/* One kernel for all rows, sequences and heads. */
+/* A part of the rows; it returns the most rows that one warp of its kernel takes, or 0. */
+static int64_t add_grid(tg_attention *a, tg_kit_dim rows) {
+  tg_attention_problem *q = &a->grid[a->parts_n];
+  *q = a->problem, q->rows = rows;
+  if (q->q == q->k && q->k == q->v && !q->rotary && !q->backward)
+    tg_attention_device_tiles(a->plan.device->target, q);
+  const tg_kernel_def *sketch = q->backward ? tg_attention_device_dq : tg_attention_device;
+  a->part[a->parts_n++] = (tg_kit_part){.size = {rows}, .strips = {.n = 1}, .choice = {.sketch = sketch}};
+  return q->matrix ? tg_matrix_find(q->matrix)->m / (q->row_heads > 1 ? q->row_heads : 1) : 0;
+}
+
+/* Kernels for all sequences and heads: one for rows that fill a warp, as when tokens are decoded, and one for more. */
 static void lay_out_grid(tg_attention *a) {
   tg_attention_problem *q = &a->problem;
   a->rows = a->queries.hi ? a->queries.hi : 1;
@@ -337,11 +349,11 @@ static void lay_out_grid(tg_attention *a) {
   q->rows = (tg_kit_dim){a->queries.lo ? a->queries.lo : 1, a->queries.hi};
   /* key_lengths may leave fewer keys than any call has */
   q->keys = (tg_kit_dim){a->keys.lo && q->backward ? a->keys.lo : 1, a->keys.hi};
-  if (q->q == q->k && q->k == q->v && !q->rotary && !q->backward)
-    tg_attention_device_tiles(a->plan.device->target, q);
-  const tg_kernel_def *sketch = q->backward ? tg_attention_device_dq : tg_attention_device;
-  a->part[0] = (tg_kit_part){.size = {q->rows}, .strips = {.n = 1}, .choice = {.sketch = sketch}};
-  a->parts_n = 1;
+  int64_t few = add_grid(a, q->rows);
+  if (few < q->rows.lo || few >= q->rows.hi) return;
+  a->parts_n = 0;
+  add_grid(a, (tg_kit_dim){q->rows.lo, few});
+  add_grid(a, (tg_kit_dim){few + 1, q->rows.hi});
 }
 
 /* What appends K, and V. */
@@ -362,10 +374,20 @@ static tg_status make_grid(planning *p) {
   tg_attention *a = p->a;
   tg_device *d = a->plan.device;
   const tg_kit_choice of_keys = {.sketch = tg_attention_device_dkv};
-  tg_kit_part *part = &a->part[0];
+  tg_status s = TG_OK;
   if (!a->parts_n) return TG_OK;
-  tg_status s = compile(p, &a->problem, &part->choice, &part->kernel[0]);
-  if (s == TG_OK && a->problem.backward) s = compile(p, &a->problem, &of_keys, &part->kernel[1]);
+  for (uint32_t i = 0; i < a->parts_n && s == TG_OK; i++) {
+    tg_attention_problem *q = &a->grid[i], divided = *q;
+    tg_kit_part *part = &a->part[i];
+    int64_t of_part;
+    s = compile(p, q, &part->choice, &part->kernel[ATTENTION_WHOLE]);
+    if (s == TG_OK && q->backward) s = compile(p, q, &of_keys, &part->kernel[1]);
+    divided.slots = a->plan.device->target->threads * q->groups_of_core;
+    if (s == TG_OK && tg_attention_parts_of_grid(a, q, 1, q->rows.lo, q->keys.hi, &of_part) > 1)
+      s = compile(p, &divided, &part->choice, &part->kernel[ATTENTION_PARTIAL]);
+    q->score_mod = q->mask_mod = NULL;
+    for (uint32_t k = 0; k < q->arguments_n; k++) q->argument[k].name = NULL;
+  }
   if (s == TG_OK && a->append) s = make_puts(p);
   if (s == TG_OK) s = tg_device_alloc(d, sizeof a->factors, (void **)&a->on_device);
   return s == TG_OK ? tg_device_copy(d, a->on_device, &a->factors, sizeof a->factors) : s;

@@ -5,13 +5,14 @@
 #include "attention/template.h"
 #include "kit/plan.h"
 
-/* The two kernels of a part: results, and sums to be merged. */
+/* The two kernels of a part: results, and sums to be merged; on a device, results of divided keys. */
 enum { ATTENTION_WHOLE, ATTENTION_PARTIAL };
 /* Of runs of at most ATTENTION_FEW rows the keys are divided into parts of at most SPLIT, which threads take and a
  * kernel merges; of fewer, but not below LEAST, if a sequence has less than PIECES of them over all its heads. Into
  * how many depends on heads and keys alone, so the bits of the result do too. */
 enum {
   ATTENTION_RANGES = 8,
+  ATTENTION_GRIDS = 2,                 /* on a device: few rows, and more */
   ATTENTION_SPLIT = 1024,
   ATTENTION_LEAST = 256,
   ATTENTION_PIECES = 8
@@ -41,6 +42,7 @@ struct tg_attention {
   /* one query for each head: the heads that share a head of K and V are the rows of one run */
   bool heads_are_rows;
   tg_kit_part part[ATTENTION_RANGES];   /* their size is rows */
+  tg_attention_problem grid[ATTENTION_GRIDS];   /* on a device: of each part */
   uint32_t parts_n;
   tg_kit_kernel merge, join;
   tg_kit_kernel sum[3];                /* of gradients: dQ of parts, and dK and dV of other types than f32 */
@@ -53,6 +55,11 @@ struct tg_attention {
 
 /* plan.c. Makes the problem that of the kernel for these numbers of rows. */
 void tg_attention_narrow(tg_attention_problem *q, tg_kit_dim rows);
+
+/* device_run.c. On a device: into how many parts a launch for `batch` sequences divides its keys; *of_part: keys of one.
+ * As many as leave each core all workgroups that it has room for, if that takes less time than another launch costs. */
+int64_t tg_attention_parts_of_grid(const tg_attention *a, const tg_attention_problem *q, int64_t batch, int64_t queries,
+                                   int64_t keys, int64_t *of_part);
 
 /* call.c. Finds which tensors calls of the plan have. */
 void tg_attention_list_tensors(tg_attention *a);

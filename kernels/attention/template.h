@@ -50,6 +50,10 @@ typedef struct tg_attention_problem {
   /* so many heads that share a head of K and V are rows of a workgroup, so that K and V are read once for all of these:
    * row r is head r % row_heads of them, of query r / row_heads of the workgroup's. 0 or 1: rows are queries */
   int64_t row_heads;
+  uint32_t groups_of_core;       /* such workgroups that a core has room for */
+  /* not 0: keys are divided into parts, each of a workgroup of its own, which a second launch merges; there are at most
+   * so many workgroups, each with a place for its sums */
+  uint32_t slots;
 } tg_attention_problem;
 
 /* Is there a mask that is known only when a call comes? Bounds say nothing of it. */

@@ -116,8 +116,8 @@ tg_status tg_attention_space_of(tg_context *c, const tg_attention_desc *d, int64
           rows = smaller(heads ? a->heads / a->kv_heads : queries, smaller(a->rows, most));
   const tg_kit_part *part = tg_kit_part_for(a->part, a->parts_n, &rows, 1);
   if (!part) return tg_kit_fail(c, TG_INTERNAL, "internal error: no part has %lld rows", (long long)rows);
-  out->problem = a->problem;
   bool grid = a->plan.device != NULL;
+  out->problem = grid ? a->grid[part - a->part] : a->problem;
   int64_t of_keys = heads || p->backward ? a->kv_heads : a->heads;   /* whose keys are divided */
   if (!grid) tg_attention_narrow(&out->problem, part->size[0]);
   if (grid) choose_grid_values(a, queries, keys, value);

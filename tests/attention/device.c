@@ -20,7 +20,7 @@
 #include "target/matrix.h"
 #include "tg/attention.h"
 
-enum { ROUNDS = 2, LEAST_AT = -5 };
+enum { ROUNDS = 2, LEAST_AT = -5, SLOTS = 5 };   /* workgroups of divided keys: one more than parts */
 
 typedef struct {
   kit_path path;
@@ -31,7 +31,7 @@ typedef struct {
   kit_memory start[ROUNDS], want[ROUNDS], got;
   int64_t params[ROUNDS][ATTENTION_VALUES];
   uint32_t stages, assembled;
-  bool failed, brief, few, all;
+  bool failed, brief, few, all, divided;
   uint32_t passed;              /* forms of matrix instructions for which every pass has been looked at */
   uint32_t turn;                /* of the further variants this target takes those of this turn */
 } run;
@@ -52,7 +52,8 @@ static void fill_params(run *r, int round) {
   const struct { const char *name; int64_t value; } all[] = {
       {"M", m}, {"N", n}, {"ldq", d}, {"ldk", d}, {"ldv", e}, {"ldo", e}, {"at", round ? n - m : LEAST_AT},
       {"window", 8}, {"B", sequences}, {"H", heads}, {"q_b", heads * m * d}, {"q_h", m * d}, {"k_b", kv * n * d},
-      {"k_h", n * d}, {"v_b", kv * n * e}, {"v_h", n * e}, {"o_b", heads * m * e}, {"o_h", m * e}, {"lse_n", m}};
+      {"k_h", n * d}, {"v_b", kv * n * e}, {"v_h", n * e}, {"o_b", heads * m * e}, {"o_h", m * e}, {"lse_n", m}, {"parts", 2},
+      {"part_keys", r->problem.keys_of_block}};
   uint32_t count = tg_attention_bind(&r->problem, tg_attention_device, b);
   for (uint32_t i = 0, at = 0; i < count; i++) {
     if (b[i].lo == b[i].hi) continue;   /* a constant */
@@ -230,6 +231,7 @@ static void one(run *r, const char *name) {
   tg_attention_device_tiles(&r->path.target, &r->problem);
   CHECK(r->problem.matrix, "%s has no instruction for %s", r->path.target.name, tg_type_name[r->problem.q]);
   if (!r->problem.matrix) return;
+  if (r->divided) r->problem.slots = SLOTS;
   uint32_t form = 1u << tg_matrix_find(r->problem.matrix)->form;
   if (!r->brief && !r->all) r->brief = r->passed & form, r->passed |= form;
   tg_attention_kernel_of(&r->problem, tg_attention_device, &r->def);
@@ -247,17 +249,18 @@ static bool takes(const run *r, uint32_t turn) { return r->all || r->turn == tur
  * divide a group that is larger than it. */
 static void grouped(run *r) {
   const tg_attention_problem plain = r->problem;
-  static const struct { int64_t group, rows, together; } all[] = {{4, 1, 4}, {7, 17, 7}, {96, 1, 48}};
+  static const struct { int64_t group, rows, together; bool parts; } all[] = {
+      {4, 1, 4, false}, {7, 17, 7, false}, {96, 1, 48, false}, {4, 1, 4, true}};
   for (size_t i = 0; i < TG_COUNT(all); i++) {
     r->problem = plain;
-    r->problem.group = all[i].group, r->problem.rows.hi = all[i].rows, r->problem.causal = i == 1, r->problem.sinks = i == 2;
+    r->problem.group = all[i].group, r->problem.rows.hi = all[i].rows, r->problem.causal = i == 1, r->problem.sinks = i >= 2, r->divided = all[i].parts;
     one(r, "grouped");
     int64_t rows = r->problem.warps * tg_matrix_find(r->problem.matrix)->m, most = all[i].together;
     while (most > rows || all[i].group % most) most--;
     CHECK(r->problem.row_heads == most, "%s: %lld of %lld heads are rows of %lld", r->path.target.name,
           (long long)r->problem.row_heads, (long long)all[i].group, (long long)rows);
   }
-  r->problem = plain;
+  r->problem = plain, r->divided = false;
 }
 
 static void variants(run *r, tg_type type, int64_t head) {

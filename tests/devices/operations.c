@@ -316,9 +316,12 @@ typedef struct {
   tg_type type;                /* of all operands; 0: f32 */
 } attending;
 
+enum { MOST_KEYS = 4096 };
+
 /* One row of the result in f64, and its LSE. */
 static double attend(const attending *a, const float *q, const float *k, const float *v, int64_t at, double *o) {
-  double most = -INFINITY, sum = 0, s[64];
+  static double s[MOST_KEYS];
+  double most = -INFINITY, sum = 0;
   memset(o, 0, (size_t)a->head * sizeof *o);
   for (int64_t j = 0; j < a->keys; j++) {
     s[j] = 0;
@@ -375,7 +378,7 @@ static void judge(const run *r, const attended *x) {
       for (int64_t i = 0; i < a->queries; i++) {
         int32_t kv = h / (a->heads / a->kv_heads);
         int64_t row = a->packed ? (b * a->queries + i) * a->heads + h : (b * a->heads + h) * a->queries + i;
-        float keys[64 * 64], values[64 * 64];
+        static float keys[MOST_KEYS * 64], values[MOST_KEYS * 64];
         for (int64_t j = 0; j < a->keys; j++) {
           int64_t from = a->packed ? (b * a->keys + j) * a->kv_heads + kv : (b * a->kv_heads + kv) * a->keys + j;
           memcpy(keys + j * a->head, x->k + from * a->head, head);
@@ -400,7 +403,7 @@ static void attention(run *r, const attending *a, bool given) {
   float *q = elements(r, t, nq, &at[0]), *k = elements(r, t, nk, &at[1]), *v = elements(r, t, nk, &at[2]),
         *o = elements(r, t, nq, &at[3]), *lse = numbers(r, nl, &at[4]);
   const tg_attention_desc d = {.q = t, .heads = a->heads, .kv_heads = a->kv_heads, .head = a->head,
-                               .queries = {1, 64}, .keys = {1, 64}, .causal = a->causal, .window = a->window,
+                               .queries = {1, 64}, .keys = {1, MOST_KEYS}, .causal = a->causal, .window = a->window,
                                .soft_cap = a->cap, .mask_mod = a->mask_mod, .lse = a->lse, .device = r->device};
   int32_t qs[8], ks[8];
   tg_attention *plan = NULL;
@@ -412,6 +415,7 @@ static void attention(run *r, const attending *a, bool given) {
                          .o = at[3], .lse = a->lse ? at[4] : NULL, .queue = queue};
   if (a->packed) c.query_starts = qs, c.key_starts = ks;
   c.workspace_bytes = tg_attention_workspace(plan, &c);
+  CHECK(a->keys < 1000 || c.workspace_bytes, "%s: %lld keys are not divided", r->name, (long long)a->keys);
   if (given && c.workspace_bytes) FINE(tg_device_alloc(r->device, c.workspace_bytes, &workspace));
   c.workspace = workspace;
   FINE(tg_attention_run(plan, &c));
@@ -438,6 +442,10 @@ static void attentions(run *r) {
       {.type = TG_F16, .heads = 2, .kv_heads = 1, .head = 64, .batch = 1, .queries = 40, .keys = 64,
        .causal = TG_CAUSAL_BOTTOM_RIGHT, .lse = 1},
       {.type = TG_F16, .heads = 4, .kv_heads = 1, .head = 32, .batch = 2, .queries = 1, .keys = 61},
+      /* so many keys are divided among workgroups */
+      {.type = TG_F16, .heads = 4, .kv_heads = 1, .head = 32, .batch = 1, .queries = 2, .keys = 4001,
+       .causal = TG_CAUSAL_BOTTOM_RIGHT, .lse = 1},
+      {.type = TG_F16, .heads = 6, .kv_heads = 2, .head = 32, .batch = 1, .queries = 1, .keys = 3000},
       {.type = TG_F16, .heads = 2, .kv_heads = 2, .head = 24, .batch = 1, .queries = 17, .keys = 19, .window = 6},
       {.type = TG_BF16, .heads = 2, .kv_heads = 1, .head = 32, .batch = 1, .queries = 33, .keys = 48,
        .causal = TG_CAUSAL_TOP_LEFT}};
