@@ -319,7 +319,8 @@ static void merge(tg_builder *tg_b_, const tg_attention_problem *p, const char *
       tg(let i = row);   /* a loop that no word means */
       say("let at_part = ((batch*(%s) + head)*%s + g)*parts", sets, blocks);
       const char *slot = "min(at_part + %s, SLOTS - 1)", *m = text("of_parts_m[%s, i]", text(slot, "n")),
-                 *sink = p->sinks ? tg_attention_sink(tg_b_, p, heads > 1 ? text("head, i %% %lld", heads) : "head") : NULL;
+                 *of_sink = heads > 1 ? text("head, i %% %lld", heads) : "head",
+                 *sink = p->sinks ? tg_attention_sink(tg_b_, p, of_sink) : NULL;
       say("let most = %smax(n : parts, %s)%s", sink ? text("max(%s, ", sink) : "", m, sink ? ")" : "");
       tg(let z = where(most == -inf, 0, most));
       say("let all = %ssum(n : parts, exp2(%s - z) * of_parts_l[%s, i])",

@@ -56,8 +56,9 @@ struct tg_attention {
 /* plan.c. Makes the problem that of the kernel for these numbers of rows. */
 void tg_attention_narrow(tg_attention_problem *q, tg_kit_dim rows);
 
-/* device_run.c. On a device: into how many parts a launch for `batch` sequences divides its keys; *of_part: keys of one.
- * As many as leave each core all workgroups that it has room for, if that takes less time than another launch costs. */
+/* device_run.c. On a device: into how many parts a launch for `batch` sequences divides its keys; *of_part: keys of
+ * one. As many as leave each core all workgroups that it has room for, if that saves more time than another launch
+ * costs. */
 int64_t tg_attention_parts_of_grid(const tg_attention *a, const tg_attention_problem *q, int64_t batch, int64_t queries,
                                    int64_t keys, int64_t *of_part);
 
