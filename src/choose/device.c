@@ -219,6 +219,8 @@ static bool perfect_nest(tg_nest *n, uint32_t depth, const tg_uop *const *chain)
     if (!threads_along(n, r, "local", &outer)) continue;
     if (outer) tg_device_word(n, "global %s", outer);
     for (uint32_t i = 0; i < alike; i++) threads_along(n, reductions[i], "group", &outer);
+    if (extent > 0 && !alike)
+      tg_device_reuse(n, depth, chain, r, extent > MOST_THREADS ? (double)extent / MOST_THREADS : 1);
     return true;
   }
   return reductions_along_threads(n, innermost);

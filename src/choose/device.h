@@ -26,6 +26,9 @@ bool tg_device_contraction(tg_nest *n, uint32_t depth, const tg_uop *const *chai
 /* True if the perfect nest is a few rows times weights of four bits, in groups with a scale, which a matrix instruction
  * computes, and was scheduled so. */
 bool tg_device_weights(tg_nest *n, uint32_t depth, const tg_uop *const *chain);
+/* Gives threads of a perfect nest several iterations of its loops, but of that which has the threads, if what they load
+ * then serves several products of a sum. groups: workgroups along that loop. */
+void tg_device_reuse(tg_nest *n, uint32_t depth, const tg_uop *const *chain, const tg_uop *threads, double groups);
 /* True if the perfect nest stores along one loop what lies along another, and was scheduled through LOCAL memory. */
 bool tg_device_transpose(tg_nest *n, uint32_t depth, const tg_uop *const *chain);
 /* A block of an operand that moves with columns, copied to LOCAL memory by the threads of `warps` warps. */
