@@ -3,8 +3,8 @@
  *
  * 1. Four loads of bytes that are a word in memory become one load of it, of which each byte is a part. LLVM would make
  *    one wide load of them too, but take each byte out into a register of its own before any bits are taken out of it.
- * 2. On NVIDIA, whose conversions of integers take several times as long as additions: the f32 of a field of a word,
- *    with or without a constant added to it, is made without one. The field stays where it is, and becomes the low end
+ * 2. Where instructions take such constants (on NVIDIA conversions of integers also take several times as long as
+ *    additions): the f32 of a field of a word, with or without a constant added to it, is made without one. The field stays where it is, and becomes the low end
  *    of a number between 2^23 and 2^24, whose bits are an f32's: with p, the field's place, that is 2^23 + n 2^p. One
  *    multiply-add gives n + c, and nothing is rounded:
  *
@@ -48,7 +48,9 @@ static uint32_t find(const byte_loads *all, LLVMValueRef base, int64_t offset) {
 static void as_word(tg_emitter *e, byte_loads *all, uint32_t at) {
   const byte_load first = all->data[at];
   uint32_t part[WORD], earliest = at;
-  if (!first.load || LLVMGetAlignment(first.load) % WORD) return;
+  /* AMD's loads take words at any byte, and LLVM makes them of these bytes by itself */
+  bool anywhere = e->target->arch == TG_ARCH_AMDGPU && e->target->wide_constants;
+  if (!first.load || (!anywhere && LLVMGetAlignment(first.load) % WORD)) return;
   for (uint32_t i = 0; i < WORD; i++) {
     part[i] = find(all, first.base, first.offset + i);
     if (part[i] == UINT32_MAX) return;
@@ -176,7 +178,7 @@ static void convert_field(tg_emitter *e, LLVMValueRef convert) {
 void tg_emit_unpack(tg_emitter *e, LLVMValueRef fn) {
   for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b)) {
     join_bytes(e, b);
-    if (e->target->arch != TG_ARCH_NVPTX) continue;
+    if (!e->target->wide_constants) continue;   /* the mask and the number's bits would be in registers */
     for (LLVMValueRef v = LLVMGetFirstInstruction(b); v; v = LLVMGetNextInstruction(v))
       if (LLVMGetInstructionOpcode(v) == LLVMSIToFP || LLVMGetInstructionOpcode(v) == LLVMUIToFP) convert_field(e, v);
   }

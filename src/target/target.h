@@ -45,6 +45,8 @@ typedef struct tg_target {
   /* can copy from global to LOCAL memory asynchronously, bypassing registers: 4, 8 or 16 bytes per thread, waited for
    * in groups (cp.async) */
   bool async_copy;
+  /* GPU: an instruction with three operands may have 32 bits in it as one of them */
+  bool wide_constants;
   bool loads_matrices;        /* a warp loads 8 x 8 matrices of 16-bit elements from LOCAL together (ldmatrix) */
   bool fma, f16_arithmetic, f16_convert, bf16_convert, masked_access;
   bool dot_u8s8;              /* VPDPBUSD on 512 bits */
