@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Texts that the bodies of attention consist of. The row in hand is g*BQ + i in all of them, and so is its query, but of a
+ * Texts that the bodies of attention consist of. The row in hand is g*BQ + i in all of them. So is its query, but of a
  * grid whose rows are the heads of queries (tg_attention_grid_query). */
 #ifndef TG_ATTENTION_BODY_H
 #define TG_ATTENTION_BODY_H
