@@ -4,9 +4,9 @@
  * 1. Four loads of bytes that are a word in memory become one load of it, of which each byte is a part. LLVM would make
  *    one wide load of them too, but take each byte out into a register of its own before any bits are taken out of it.
  * 2. Where instructions take such constants (on NVIDIA conversions of integers also take several times as long as
- *    additions): the f32 of a field of a word, with or without a constant added, is made without a
- *    conversion. The field stays where it is, and becomes the low end of a number between 2^23 and 2^24,
- *    whose bits are an f32's: with p, the field's place, that is 2^23 + n 2^p. One multiply-add gives n + c, and nothing is rounded:
+ *    additions): the f32 of a field of a word, with or without a constant added, is made without a conversion. The
+ *    field stays where it is, and becomes the low end of a number between 2^23 and 2^24, whose bits are an f32's: with
+ *    p, the field's place, that is 2^23 + n 2^p. One multiply-add gives n + c, and nothing is rounded:
  *
  *      f32(i32(w >> p & 15) + c)    fma((w & 15 << p | 0x4b000000) as f32, 2^-p, c - 2^(23 - p))
  */
