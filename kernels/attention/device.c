@@ -394,7 +394,8 @@ TG_KERNEL(attention_device, ) {
   /* threads for cut blocks of V: a row's units of 16 bytes, and rows */
   tg_let(UNIT, TG_UNIT / tg_type_bytes(p->v));
   tg_let(CUT_UNITS, tg_block_power_of_two_below((uint32_t)(p->value_head / tg_c(UNIT))));
-  tg_let(CUT_ROWS, tg_c(WARPS) * tg_c(LANES) / tg_c(CUT_UNITS));
+  int64_t cut_rows = tg_c(WARPS) * tg_c(LANES) / tg_c(CUT_UNITS);
+  tg_let(CUT_ROWS, cut_rows < tg_c(BK) ? cut_rows : tg_c(BK));
   tg_attention_declare(tg_b_, p);
   const char *sets = text("H/%lld", heads), *blocks = "ceildiv(M, QB)";
   if (p->slots) {
