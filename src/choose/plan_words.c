@@ -104,8 +104,8 @@ static int64_t task_of(tg_nest *n, const shared *s, const tg_nest_loop *lane) {
 }
 
 /* Threads, and what is left of both blocked loops by itself. The loop that was split into tasks, or NULL. */
-static const tg_nest_loop *share(tg_nest *n, const shared *s, const tg_nest_loop *lane, int64_t width, const tg_nest_loop *row,
-                  int64_t rows) {
+static const tg_nest_loop *share(tg_nest *n, const shared *s, const tg_nest_loop *lane, int64_t width,
+                                 const tg_nest_loop *row, int64_t rows) {
   bool threads = n->threads && (tg_nest_is_open(n) || n->work >= TG_THREAD_WORK) && n->l->target->threads > 1;
   int64_t task = threads ? task_of(n, s, lane) : 1;
   const tg_nest_loop *l = task > 1 ? s->loop : NULL;

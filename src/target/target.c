@@ -523,8 +523,8 @@ const char *tg_target_shuffle(const tg_target *t, uint32_t lanes) {
   return t->arch == TG_ARCH_X86_64 && t->vector_bytes == 64 && lanes == 16 ? "llvm.x86.avx512.permvar.sf.512" : NULL;
 }
 
-/* Intel, Software Developer's Manual 2: VRANGEPS, VRANGEPD; every processor with vectors of 64 bytes that a row names has
- * them (AVX512DQ). */
+/* Intel, Software Developer's Manual 2: VRANGEPS, VRANGEPD; every processor with vectors of 64 bytes that a row names
+ * has them (AVX512DQ). */
 const char *tg_target_extremum(const tg_target *t, uint32_t bits, uint32_t lanes) {
   if (t->arch != TG_ARCH_X86_64 || t->vector_bytes != 64 || bits * lanes != 512) return NULL;
   return bits == 32 ? "llvm.x86.avx512.mask.range.ps.512" : bits == 64 ? "llvm.x86.avx512.mask.range.pd.512" : NULL;
