@@ -163,6 +163,30 @@ static void misuse(run *r) {
 }
 
 /* The text is kept, and a program without a compiler of tg's launches it. */
+/* Threads with so much memory of their own that it lies in the workspace, between phases that share memory: each has its own, and none lies where the phases' does. */
+static void workspaces(run *r) {
+  enum { N = 40, TURNS = 3 };
+  static const char apart[] = "kernel apart(N in 1..64, K in 0..8) { in(x, f32, [K, 64]); inout(y, f32, [N]); range(k, K) { define_local(s, f32, [64]); range(i, 64, thread) s[i] = x[k, i];"
+                              " range(i, N, thread) { define_reg(own, f32, [1500]); own[0] = f32(i); range(j, 1499) own[j + 1] = own[j] + s[j % 64]; y[i] = y[i] * 2 + own[23 * i] + s[i]; } } }";
+  static const int64_t params[] = {N, TURNS};
+  tg_kernel *k = NULL;
+  float in[TURNS][64], back[N] = {0}, want[N] = {0};
+  void *x = NULL, *y = NULL;
+  for (int t = 0; t < TURNS; t++)
+    for (int i = 0; i < 64; i++) in[t][i] = (float)(100 * t + i);
+  for (int t = 0; t < TURNS; t++)
+    for (int i = 0; i < N; i++) {
+      want[i] = want[i] * 2 + (float)i + in[t][i];
+      for (int j = 0; j < 23 * i; j++) want[i] += in[t][j % 64];
+    }
+  CHECK(!tg_kernel_compile_text(r->context, "apart", apart, &(tg_compile_options){.device = r->device, .flags = TG_COMPILE_AS_WRITTEN}, &k), "%s", tg_error_message(r->context));
+  CHECK(!tg_device_alloc(r->device, sizeof in, &x) && !tg_device_alloc(r->device, sizeof back, &y) && !tg_device_copy(r->device, x, in, sizeof in) && !tg_device_copy(r->device, y, back, sizeof back), "%s", tg_error_message(r->context));
+  tg_argument a[] = {{x, sizeof in}, {y, sizeof back}};
+  CHECK(!tg_kernel_run(k, &(tg_launch){.buffers = a, .buffers_n = 2, .params = params, .params_n = 2}) && !tg_device_copy(r->device, back, y, sizeof back), "%s", tg_error_message(r->context));
+  for (int i = 0; i < N; i++) CHECK(back[i] == want[i], "thread %d: %g, wanted %g", i, back[i], want[i]);
+  tg_kernel_free(k), tg_device_free(r->device, x), tg_device_free(r->device, y);
+}
+
 static void from_cache(const run *r) {
   char folder[TEST_PATH] = "tg-opencl-XXXXXX";
   tg_context *c = NULL;
@@ -293,7 +317,7 @@ int main(int argc, char **argv) {
   CHECK(tg_context_create(NULL, &r.context) == TG_OK && tg_device_open(r.context, r.number, &r.device) == TG_OK, "%s", tg_error_message(r.context));
   r.c.context = r.context, r.c.device = r.device;
   r.c.whole = strstr(r.device->target->features, "fp64") && strstr(r.device->target->features, "int64_atomics");
-  if (argc < 2) misuse(&r), refusals(&r), from_cache(&r), native(&r);
+  if (argc < 2) misuse(&r), workspaces(&r), refusals(&r), from_cache(&r), native(&r);
   if (argc > 2 && !strcmp(argv[1], "--drawn")) drawn_programs(&r, atoi(argv[2]), argc > 3 ? strtoull(argv[3], NULL, 10) : 1);
   else programs_of(&r, every, argc, argv);
   CHECK(!spirv || programs() >= (unsigned)r.c.launched, "%u programs came as SPIR-V, %d were launched", programs(), r.c.launched);

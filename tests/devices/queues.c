@@ -232,10 +232,10 @@ static void memory(run *r) {
   tg_argument beside = {(char *)r->y + 1, (N - 1) * sizeof(float)};
   int64_t fewer = N - 1;
   REFUSED(tg_queue_launch(q, r->twice, &(tg_launch){.buffers = &beside, .buffers_n = 1, .params = &fewer, .params_n = 1}), TG_EINVAL, "is not aligned to its elements");
-  tg_argument small = {r->y, N * sizeof(float) - 4}, down[] = {{r->x, N * sizeof(float)}, {r->y, N * sizeof(float)}};
+  tg_argument small = {r->y, N * sizeof(float) - 1}, down[] = {{r->x, N * sizeof(float)}, {r->y, N * sizeof(float)}};
   int64_t all_of_it = N;
   const size_t little[] = {4, 0}, enough[] = {36 * sizeof(float), 0};
-  REFUSED(tg_queue_launch(q, r->twice, &(tg_launch){.buffers = &small, .buffers_n = 1, .params = &all_of_it, .params_n = 1}), TG_EINVAL, "'y' has 3996 bytes, 4000 are needed");
+  REFUSED(tg_queue_launch(q, r->twice, &(tg_launch){.buffers = &small, .buffers_n = 1, .params = &all_of_it, .params_n = 1}), TG_EINVAL, "'y' has 3999 bytes, 4000 are needed");
   REFUSED(tg_queue_launch(q, r->turned, &(tg_launch){.buffers = down, .buffers_n = 2, .offsets = little}), TG_EINVAL, "before its element of subscripts 0, whose offset is 4");
   for (int i = 0; i < N; i++) r->mine[i] = (float)i;
   FINE(tg_device_copy(r->device, r->x, r->mine, sizeof r->mine));
