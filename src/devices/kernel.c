@@ -75,10 +75,5 @@ tg_status tg_device_kernel_grid(const tg_device_kernel *k, const tg_work *w, uin
     return snprintf(message, n, "phase %u needs %llu bytes of LOCAL, the device gives %llu", phase,
                     (unsigned long long)g->local, (unsigned long long)most->local),
            TG_ELIMIT;
-  for (int x = 0; x < 3; x++)
-    if (g->groups[x] > most->groups[x])
-      return snprintf(message, n, "phase %u needs %lld workgroups along %c, %s launches at most %lld", phase,
-                      (long long)g->groups[x], "xyz"[x], most->who, (long long)most->groups[x]),
-             TG_ELIMIT;
   return TG_OK;
 }

@@ -18,7 +18,7 @@ bool tg_device_unaligned(const tg_device_kernel *, const tg_work *);
  * not. */
 tg_status tg_device_owns(const tg_device_kernel *, const tg_work *, char *message, size_t n);
 /* How a phase is launched, on a device of such limits; 0 groups along an axis: there is nothing to run. */
-typedef struct tg_grid_limits { int64_t groups[3]; uint64_t local; uint32_t threads; const char *who; } tg_grid_limits;
+typedef struct tg_grid_limits { uint64_t local; uint32_t threads; } tg_grid_limits;
 tg_status tg_device_kernel_grid(const tg_device_kernel *, const tg_work *, uint32_t phase, const tg_grid_limits *,
                                 tg_grid *, char *message, size_t n);
 #endif

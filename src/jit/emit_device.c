@@ -59,7 +59,8 @@ static void find_grid(tg_emitter *e, const tg_uop *end) {
     }
     end = inner;
   }
-  bool taken[3] = {true, false, false};   /* x: the innermost range, and those that do not fit y or z */
+  /* x: the innermost range, and those that do not fit y or z (CUDA C++ Programming Guide, "Compute Capabilities") */
+  bool taken[3] = {true, false, false};
   for (uint32_t i = d->grid_n; i-- > 0;) {
     bool fits = tg_bounds_of(e->j, tg_extent(d->grid[i].range)).hi <= GRID_YZ;
     uint32_t dim = i + 1 == d->grid_n || !fits ? 0 : !taken[1] ? 1 : !taken[2] ? 2 : 0;

@@ -256,7 +256,7 @@ tg_status tg_amd_queue_launch(tg_queue *head, tg_device_kernel *kernel, const tg
   const tg_amd_code *k = (const tg_amd_code *)kernel;
   const tg_code_info *info = &kernel->info;
   const tg_target *t = &device_of(q)->target;
-  const tg_grid_limits most = {{INT32_MAX, INT32_MAX, INT32_MAX}, t->local_bytes, t->max_threads, "tg"};
+  const tg_grid_limits most = {.local = t->local_bytes, .threads = t->max_threads};
   tg_status s = tg_device_owns(kernel, w, message, n);
   const tg_amd_entry *e = k->entry + (tg_device_unaligned(kernel, w) ? info->phases : 0);
   for (uint32_t p = 0; p < info->phases && s == TG_OK; p++) {

@@ -104,8 +104,7 @@ void tg_cuda_arguments(const cuda_kernel *k, const tg_work *w, void *arguments[C
 tg_status tg_cuda_shape(const cuda_kernel *k, const tg_work *w, uint32_t phase, cuda_shape *out, bool *empty,
                         char *message, size_t n) {
   uint32_t i = 2 * phase + tg_device_unaligned(&k->head, w);
-  /* CUDA C++ Programming Guide, "Compute Capabilities" */
-  const tg_grid_limits most = {{INT32_MAX, 65535, 65535}, (uint64_t)k->entry[i].local, UINT32_MAX, "CUDA"};
+  const tg_grid_limits most = {.local = (uint64_t)k->entry[i].local, .threads = UINT32_MAX};
   tg_grid g;
   tg_status s = tg_device_kernel_grid(&k->head, w, phase, &most, &g, message, n);
   if (s != TG_OK) return s;
