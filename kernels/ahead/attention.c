@@ -371,8 +371,9 @@ static uint32_t constants_of(const attention *p, uint32_t t, tg_procedure_consta
       {"STATES", a->states.kernel != NULL}, {"BY_BATCH", a->by_batch}, {"BY_HEAD", a->by_head},
       {"MERGES", a->merge.kernel != NULL}, {"FLOATS_OF_ROW", q->backward ? lines : value}, {"APPEND", a->append},
       {"LENGTHS", has_lengths(p)}, {"PAGE", q->page}, {"KV_BITS", q->kv_bits}, {"BLOCK_ROWS", q->block_rows},
-      {"BLOCK_KEYS", q->block_keys}, {"ROTARY", q->rotary}, {"MASK", q->mask}, {"ARGUMENTS", q->arguments_n},
-      {"LSE", q->lse}, {"SINKS", q->sinks}, {"K_APART", k_apart}, {"V_APART", v_apart},
+      {"BLOCK_KEYS", q->block_keys}, {"PAGE_UNIT", tg_attention_page_unit(q)}, {"ROTARY", q->rotary},
+      {"MASK", q->mask}, {"ARGUMENTS", q->arguments_n}, {"LSE", q->lse}, {"SINKS", q->sinks},
+      {"K_APART", k_apart}, {"V_APART", v_apart},
       {"OWN_FLOATS", k_apart * q->head + v_apart * q->value_head}, {"K_BYTES", q->head * tg_type_bytes(q->k)},
       {"V_BYTES", q->value_head * tg_type_bytes(q->v)}, {"O_BYTES", tg_type_bytes(q->o)},
       {"Q_SIZE", tg_type_bytes(q->q)}, {"K_SIZE", tg_type_bytes(q->k)}, {"V_SIZE", tg_type_bytes(q->v)}};

@@ -205,8 +205,8 @@ const char tg_attention_gathering[] = TG_PROCEDURE(
     o[O_SINK] = c[T_SINK] + 4 * q_head; v[V_SINK_STEP] = by_head;
     if (PAGE) {
       o[O_TABLE] = c[T_TABLE] + 4 * (i * c[C_TABLE_STEP] + key / PAGE);
-      v[V_PAGES] = c[C_PAGES]; v[V_PAGE_AT] = key % PAGE;
-      v[V_TABLE_N] = max(1, up(v[V_PAGE_AT] + v[V_KEYS], PAGE));
+      v[V_PAGES] = c[C_PAGES]; v[V_PAGE_AT] = key % PAGE / PAGE_UNIT;
+      v[V_TABLE_N] = max(1, up(key % PAGE + v[V_KEYS], PAGE));
       v[V_K_PAGE] = c[T_K + 1]; v[V_V_PAGE] = c[T_V + 1];
     }
     if (KV_BITS) {

@@ -66,13 +66,14 @@ void tg_attention_device_divide(tg_builder *b, const tg_attention_problem *p);
 /* ---- of the bodies for CPUs (template.c) ---- */
 
 /* K or V, and the copy of a block of it as f32, or NULL if it is read in place. lanes: elements of a head are. page:
- * tokens of a page. bits: of integers, whose `group` of elements have a scale; half: of 4 bits half the elements of a
- * head. Their order in the bodies is that of low halves of bytes, then high halves (tg_attention_nth). */
+ * tokens of a page, in which runs begin at multiples of `unit`. bits: of integers, whose `group` of elements have a
+ * scale; half: of 4 bits half the elements of a head. Their order in the bodies is that of low halves of bytes, then
+ * high halves (tg_attention_nth). */
 typedef struct tg_attention_source {
   const char *name, *copy;
   tg_type type;
   bool lanes;
-  int64_t page, group, half;
+  int64_t page, unit, group, half;
   uint8_t bits;
   tg_type scale;
   const tg_attention_problem *turned;     /* not NULL: by rotary embedding */

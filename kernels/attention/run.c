@@ -30,9 +30,10 @@ static void gather_variants(const work *r, const sequence *s, int64_t q_head, in
   if (p->page && c->page_table) {
     int64_t at = s->index * r->table_step + first_key / p->page;
     operand[ATTENTION_TABLE] = tg_kit_behind((void *)(uintptr_t)c->page_table, at * (int64_t)sizeof *c->page_table);
-    value[ATTENTION_PAGES] = larger(1, c->pages), value[ATTENTION_PAGE_AT] = first_key % p->page;
+    value[ATTENTION_PAGES] = larger(1, c->pages);
+    value[ATTENTION_PAGE_AT] = first_key % p->page / tg_attention_page_unit(p);
     value[ATTENTION_TABLE_N] =
-        larger(1, tg_attention_rounded_up(value[ATTENTION_PAGE_AT] + value[ATTENTION_KEYS], p->page));
+        larger(1, tg_attention_rounded_up(first_key % p->page + value[ATTENTION_KEYS], p->page));
     value[ATTENTION_TABLE_STEP] = r->table_step;
     value[ATTENTION_K_PAGE] = r->of[ATTENTION_K].step[0], value[ATTENTION_V_PAGE] = r->of[ATTENTION_V].step[0];
   }

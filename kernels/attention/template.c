@@ -11,6 +11,16 @@ typedef tg_attention_section section;
 #define read_key tg_attention_read_key
 #define copy_block tg_attention_copy_block
 
+int64_t tg_attention_page_unit(const tg_attention_problem *p) {
+  int64_t unit = ATTENTION_BLOCK;
+  if (!p->page || p->window) return 1;
+  for (int64_t rest = p->page % unit; rest;) {
+    int64_t next = unit % rest;
+    unit = rest, rest = next;
+  }
+  return unit;
+}
+
 source tg_attention_source_of(const tg_attention_problem *p, char name, bool lanes) {
   bool k = name == 'K', copied = !lanes && ((k ? p->k : p->v) != TG_F32 || p->page || (k && p->rotary));
   return (source){.name = k ? "K" : "V",
@@ -18,6 +28,7 @@ source tg_attention_source_of(const tg_attention_problem *p, char name, bool lan
                   .type = k ? p->k : p->v,
                   .lanes = lanes,
                   .page = p->page,
+                  .unit = tg_attention_page_unit(p),
                   .group = k ? p->k_group : p->v_group,
                   .half = (k ? p->head : p->value_head) / 2,
                   .bits = p->kv_bits,
@@ -33,11 +44,17 @@ void tg_attention_copy_words(tg_builder *tg_b_, const tg_attention_problem *p) {
   }
 }
 
+/* Do keys of a tile lie in one page, one behind the other? Then their place is found once for all. */
+static bool holds_tiles(tg_builder *tg_b_, const source *s) {
+  return s->page && s->lanes && s->unit % tg_c(KT) == 0;
+}
+
 /* The subscripts of a key in memory. */
 static const char *place_of(tg_builder *tg_b_, const source *s, const char *key) {
-  long long page = s->page;
+  long long page = s->page, unit = s->unit;
   if (!page) return key;
-  return text("page_table[min((%s + page_at)/%lld, table_n - 1)], (%s + page_at) %% %lld", key, page, key, page);
+  return text("page_table[min((%s + page_at*%lld)/%lld, table_n - 1)], (%s + page_at*%lld) %% %lld", key, unit, page,
+              key, unit, page);
 }
 
 const char *tg_attention_nth(tg_builder *tg_b_, const tg_attention_problem *p, const char *x, const char *width) {
@@ -67,6 +84,18 @@ const char *tg_attention_read_key(tg_builder *tg_b_, const source *s, const char
   if (s->copy) return text("%s[%s, %s]", s->copy, at, x);
   const char *key = text(cut ? "min(kb*BK + %s, N - 1)" : "kb*BK + %s", at);
   return turned_value_of(tg_b_, s, key, place_of(tg_b_, s, key), x);
+}
+
+/* Element x of key `nth` of a whole tile of block kb. */
+static const char *read_key_of_tile(tg_builder *tg_b_, const source *s, const char *tile, const char *nth,
+                                    const char *x) {
+  const char *at = text("%s*KT + %s", tile, nth);
+  long long page = s->page, unit = s->unit;
+  if (!holds_tiles(tg_b_, s)) return read_key(tg_b_, s, at, x, false);
+  const char *begin = text("(kb*BK + %s*KT + page_at*%lld)", tile, unit),
+             *place = text("page_table[min(%s/%lld, table_n - 1)], %s %% %lld/KT*KT + %s", begin, page, begin, page,
+                           nth);
+  return turned_value_of(tg_b_, s, text("kb*BK + %s", at), place, x);
 }
 
 void tg_attention_copy_block(tg_builder *tg_b_, const source *s, const char *x, const char *width) {
@@ -123,7 +152,8 @@ static void scores_of(tg_builder *tg_b_, const tg_attention_problem *p, const so
       element = text("(%sc*DL + %sl)", x, x);
       TG_KIT_RANGE(y, text("%sk, KT", x)) TG_KIT_RANGE(r, text("%si, BQ", x)) TG_KIT_RANGE(z, text("%sl, DL", x))
         say("lanes[%sk,%si,%sl] = sum(%sc : D/DL, q[g,%s,%si] * %s)", x, x, x, x, element, x,
-            read_key(tg_b_, k, text("%s*KT + %sk", tile, x), element, c->cut));
+            c->cut ? read_key(tg_b_, k, text("%s*KT + %sk", tile, x), element, true)
+                   : read_key_of_tile(tg_b_, k, tile, text("%sk", x), element));
       sum = text("sum(%ss : DL, lanes[%sb,i,%ss])", x, x, x);
     }
     const char *value = tg_attention_score(tg_b_, p, sum, key);
@@ -192,6 +222,11 @@ static void weights(tg_builder *tg_b_, const tg_attention_problem *p, const tile
  * whatever it holds; finite: it holds nothing that the weight does not leave out. */
 static const char *sum_of(tg_builder *tg_b_, const source *v, const section *c, const char *d, bool finite) {
   const char *i = v->lanes ? "di" : "i", *k = *c->x == 'j' ? "k" : text("k%s", c->x);
+  if (!c->cut && holds_tiles(tg_b_, v)) {
+    const char *tile = strcmp(c->first, "0") ? text("(%s + %st)", c->first, k) : text("%st", k), *nth = text("%sq", k);
+    return text("sum(%st : %s, %s : KT, s[%s*KT + %s, %s] * %s)", k, c->extent, nth, tile, nth, i,
+                read_key_of_tile(tg_b_, v, tile, nth, d));
+  }
   const char *at = strcmp(c->first, "0") ? text("%s*KT + %s", c->first, k) : k, *x = read_key(tg_b_, v, at, d, c->cut);
   if (c->cut && !finite) x = text("pick(s[%s, %s] != 0, %s, 0)", at, i, x);
   return text("sum(%s : (%s)*KT, s[%s, %s] * %s)", k, c->extent, at, i, x);

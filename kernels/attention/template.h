@@ -56,6 +56,10 @@ typedef struct tg_attention_problem {
   uint32_t slots;
 } tg_attention_problem;
 
+/* Runs begin at whole blocks of keys, but behind those that a window leaves out: in a page at multiples of this, of
+ * which a page and a block have a whole number. */
+int64_t tg_attention_page_unit(const tg_attention_problem *);
+
 /* Is there a mask that is known only when a call comes? Bounds say nothing of it. */
 static inline bool tg_attention_is_masked(const tg_attention_problem *p) {
   return p->mask_mod || p->mask == TG_BOOL || p->block_rows;
