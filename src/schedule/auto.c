@@ -167,6 +167,15 @@ static bool contributes_nothing(tg_job *j, const tg_uop *reduce, const tg_uop *c
   return demands(value->src[0], cond);
 }
 
+/* Is the extent the same for all iterations of loops around? Those of parts are too many choices otherwise. */
+static bool same_extent(tg_job *j, const tg_uop *range) {
+  uint32_t n;
+  const tg_uop **order = tg_toposort(j, tg_extent(range), &n);
+  for (uint32_t i = 0; i < n; i++)
+    if (order[i]->op == TG_OP_RANGE) return false;
+  return true;
+}
+
 /* Terms of a sum that are its identity, a sum that only one arm of a `where` computes, or elements that are gathered
  * for the sake of an edge. */
 bool tg_cut_pays(tg_schedule *s, const tg_site *site) {
@@ -177,7 +186,7 @@ bool tg_cut_pays(tg_schedule *s, const tg_site *site) {
     return false;
   const tg_uop *cond = find_condition(s, site, inner_ranges(s, site), &f);
   if (!cond) return false;
-  if (is_clamp(cond)) return true;
+  if (is_clamp(cond)) return same_extent(j, site->range);
   if (site->owner->op == TG_OP_REDUCE) return contributes_nothing(j, site->owner, cond);
   const tg_uop **order = tg_toposort(j, site->owner, &n);
   for (uint32_t i = 0; i < n; i++) {

@@ -372,7 +372,8 @@ static bool find_share(const prefetching *p, const tg_site *site, const tg_uop *
     pass_range(p, r, h);   /* fails past 2^31 iterations in all, so that what follows is exact */
     tg_bounds b = tg_bounds_of(s->j, r->src[0]);
     int64_t least = b.lo > 0 ? (int64_t)b.lo : 0;
-    if (!h->varies && least && !in_lockstep(tg_range_kind(r))) {
+    bool few = least <= INT32_MAX / h->always && least <= INT32_MAX / h->outer;   /* a loop may have no known end */
+    if (!h->varies && least && few && !in_lockstep(tg_range_kind(r))) {
       /* iterations beyond the least extent prefetch what the last one does */
       const tg_uop *last = tg_index(s->j, least - 1),
                    *sure = b.lo == b.hi ? r : tg_op3(s->j, TG_OP_WHERE, tg_op2(s->j, TG_OP_LT, r, last), r, last);

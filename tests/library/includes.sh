@@ -61,11 +61,11 @@ edges=$(for h in $(find src kernels include -name "*.h"); do
 done)
 if echo "$edges" | tsort > /dev/null 2>&1; then ok; else wrong "headers include one another in a circle: $(echo "$edges" | tsort 2>&1 >/dev/null | tr '\n' ' ')"; fi
 
-# A device is known by its table alone: what fills it is named in its own folder, the list of drivers in src/devices apart.
+# A device is known by its table alone: what fills it is named in its own folder and that of its tests, the list of drivers in src/devices apart.
 for d in src/devices/*/; do
   d=${d%/} n=${d##*/}
   [ -n "$(find "$d" -name '*.c')" ] || continue
-  bad=$(grep -rlE "tg_${n}_|devices/$n/" --include='*.[ch]' src kernels tools tests include examples | grep -v "^$d/" | tr '\n' ' ')
+  bad=$(grep -rlE "tg_${n}_|devices/$n/" --include='*.[ch]' src kernels tools tests include examples | grep -vE "^($d|tests/devices/$n)/" | tr '\n' ' ')
   [ -z "$bad" ] && ok || wrong "$bad name $d, which tg_driver_$n stands for"
 done
 

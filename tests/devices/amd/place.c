@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * The image of an AMD object, of an object made here: sections at multiples of their alignment, what has no bytes in the object zero as the rest between sections, relocations, and what is refused. */
 #include <stdlib.h>
-#include "../test.h"
+#include "../../test.h"
 #include "devices/amd/place.h"
 
 enum { TEXT = 1, ZEROS, TABLE, NOTE, OF_TEXT, SECTIONS };
