@@ -279,6 +279,13 @@ void tg_run_carried(tg_interpreter *m, const tg_step *s, int64_t n, tg_run_itera
 TG_NORETURN void tg_machine_fail(tg_interpreter *m, const char *format, ...) TG_PRINTF(2, 3);
 void tg_machine_open(tg_interpreter *m, uint32_t slot, uint32_t ordinal);
 
+void tg_machine_count_steps(tg_interpreter *m, uint64_t n);   /* fails beyond the limit */
+
+/* reduce.c */
+void tg_run_reduce(tg_interpreter *m, const tg_instr *x);
+int64_t tg_machine_extent(tg_interpreter *m, const tg_formula *f);   /* of a range, 0 or more */
+void tg_machine_reserve(tg_interpreter *m, uint32_t n);              /* room for so many values on the scratch stack */
+
 /* race.c */
 void tg_tasks_enter(tg_interpreter *m, const tg_step *s, int64_t n);   /* a loop of tasks; it ends with m->levels-- */
 int64_t tg_tasks_begin(tg_interpreter *m);                              /* the next iteration */
