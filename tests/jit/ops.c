@@ -147,6 +147,23 @@ static uint32_t lanes_for(uint32_t serial) {
   return widths[serial % TG_COUNT(widths)];
 }
 
+/* What is emitted in its own way where vectors are as wide as the target's: extrema, and conversions to integers. */
+static void check_whole_vectors(tg_jit *jit, char *data[4]) {
+  static const tg_type floats[] = {TG_F32, TG_F64};
+  for (uint32_t f = 0; f < TG_COUNT(floats); f++) {
+    uint32_t lanes = tg_jit_target(jit)->vector_bytes / (uint32_t)tg_type_bytes(floats[f]);
+    for (uint32_t max = 0; max < 2; max++) {
+      one_case c = {max ? TG_OP_MAX : TG_OP_MIN, floats[f], floats[f], floats[f], lanes, 2};
+      check_case(jit, &c, data);
+    }
+    for (uint32_t t = 0; t < TG_COUNT(types); t++) {
+      if (tg_is_float(types[t]) || types[t] == TG_BOOL) continue;
+      one_case c = {TG_OP_CAST, types[t], floats[f], floats[f], lanes, 1};
+      check_case(jit, &c, data);
+    }
+  }
+}
+
 int main(int argc, char **argv) {
   tg_jit *jit = open_jit(argc > 1 ? argv[1] : test_target());
   char *data[4];
@@ -170,6 +187,7 @@ int main(int argc, char **argv) {
       c.op = TG_OP_BITCAST;
       check_case(jit, &c, data);
     }
+  check_whole_vectors(jit, data);
   for (uint32_t lanes = 1; lanes <= 4; lanes *= 4) {
     check_payloads(jit, TG_BF16, lanes, data[0], data[3]);
     if (has_type(jit, TG_F16)) check_payloads(jit, TG_F16, lanes, data[0], data[3]);
