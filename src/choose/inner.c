@@ -152,17 +152,21 @@ static bool inner_loops(tg_nest *n, const tg_uop *parent, const tg_uop *u) {
 
 bool tg_nest_inner(tg_nest *n) { return inner_loops(n, NULL, n->top); }
 
+uint32_t tg_nest_small_ranges(tg_nest *n, const tg_uop *reduce, int64_t most) {
+  uint32_t ranges = tg_reduce_info(reduce).ranges, small = 0;
+  for (int64_t terms = 1; small < ranges; small++) {
+    const tg_uop *range = tg_reduce_ranges(reduce)[ranges - 1 - small], *extent = tg_extent(range);
+    if (extent->op != TG_OP_CONST || extent->arg < 1 || extent->arg > most / terms) break;
+    if (tg_nest_axis_of(n, tg_axis_name(&n->s, range)).members != 1) break;
+    terms *= extent->arg;
+  }
+  return small;
+}
+
 bool tg_nest_small_reduction(tg_nest *n, const tg_nest_reduce *r) {
   tg_reduce_arg a = tg_reduce_info(r->reduce);
-  int64_t terms = 1;
-  for (uint32_t k = 0; k < a.ranges; k++) {
-    const tg_uop *range = tg_reduce_ranges(r->reduce)[k];
-    if (tg_extent(range)->op != TG_OP_CONST || tg_extent(range)->arg < 1 || tg_extent(range)->arg > SMALL_TERMS)
-      return false;
-    if (tg_nest_axis_of(n, tg_axis_name(&n->s, range)).members != 1) return false;
-    terms *= tg_extent(range)->arg;
-  }
-  if (terms > SMALL_TERMS || terms * n->copies > 2 * SMALL_TERMS || !TG_CHOOSE(n, "unrolled", 1, 0, 1)) return false;
+  int64_t most = 2 * SMALL_TERMS / (n->copies > 2 ? n->copies : 2);
+  if (tg_nest_small_ranges(n, r->reduce, most) < a.ranges || !TG_CHOOSE(n, "unrolled", 1, 0, 1)) return false;
   for (uint32_t k = a.ranges; k-- > 0;) {
     const char *name = tg_axis_name(&n->s, tg_reduce_ranges(r->reduce)[k]);
     tg_nest_emit(n, "unroll %s", name);

@@ -116,6 +116,8 @@ uint32_t tg_nest_class_vectors(const tg_nest *n);   /* that a nest of no special
 /* Below a nest that is not perfect, or has no loop of its own for vectors. True: threads are chosen as well. */
 bool tg_nest_inner(tg_nest *n);
 /* Of a few terms: they become an expression. True if it did. */
+/* How many of the innermost ranges of a reduction are `most` terms in all, at most, and may be written out. */
+uint32_t tg_nest_small_ranges(tg_nest *n, const tg_uop *reduce, int64_t most);
 bool tg_nest_small_reduction(tg_nest *n, const tg_nest_reduce *r);
 /* May the sum be taken in blocks that the output keeps? It holds the sum's type, and is read only where the sum is
  * added to it. */

@@ -26,6 +26,7 @@ typedef struct {
   uint8_t *seen;                 /* by id: it is one of the nodes */
   const tg_uop *from_range[AXES], *to_range[AXES];   /* of sums of one loop: the range of the first for those of all */
   uint32_t same;
+  uint32_t written_out;          /* axes of small sums of several ranges, which may be written out whole, by bit */
 } roles;
 
 static double extent_of(const roles *r, const tg_uop *range) {
@@ -232,6 +233,7 @@ static void add_load(const roles *r, const node *v, const tg_plan *p, uint32_t l
 }
 
 static double blocks_of(const roles *r, const tg_plan *p, uint32_t lane_axis, uint32_t a) {
+  if (p->whole && r->written_out >> a & 1) return 1;
   double tile = a == lane_axis ? (double)p->vectors * r->n->lanes : a == p->row && a < r->loops ? p->rows : 1;
   return ceil(r->extent[a] / tile);
 }
@@ -334,7 +336,7 @@ static void keep(list *l, const tg_plan *p) {
   uint32_t same = 0, worst = UINT32_MAX, at = 0;
   for (uint32_t i = 0; i < l->n; i++) {
     const tg_plan *q = &l->out[i];
-    if (q->kind != p->kind || q->lane != p->lane || q->row != p->row) continue;
+    if (q->kind != p->kind || q->lane != p->lane || q->row != p->row || q->whole != p->whole) continue;
     same++;
     if (worst == UINT32_MAX || q->bound > l->out[worst].bound) worst = i;
   }
@@ -370,8 +372,11 @@ static void tiles(const roles *r, tg_plan_kind kind, uint32_t lane, uint32_t lan
         if (!none && rows > r->extent[row]) continue;
         tg_plan p = {.kind = kind, .lane = lane, .row = none ? NEST_MAX : row};
         p.vectors = vectors, p.rows = rows, p.from = r->from;
-        p.bound = bound_of(r, &p, lane_axis);
-        keep(l, &p);
+        for (uint32_t whole = 0; whole < (r->written_out ? 2 : 1); whole++) {
+          p.whole = whole;
+          p.bound = bound_of(r, &p, lane_axis);
+          keep(l, &p);
+        }
       }
   }
 }
@@ -561,6 +566,19 @@ static bool sums_once(tg_nest *n, uint32_t which) {
   return axis.lockstep && axis.members == sums;
 }
 
+/* Ranges of sums of several, which are few terms in all. */
+static uint32_t may_write_out(const roles *r) {
+  uint32_t axes = 0;
+  for (uint32_t i = 0; i < r->n->reductions.n; i++) {
+    const tg_uop *sum = r->n->reductions.data[i].reduce;
+    uint32_t some = tg_nest_small_ranges(r->n, sum, TG_TERMS_SOME), small = tg_nest_small_ranges(r->n, sum, TG_TERMS_MOST);
+    for (uint32_t k = 0; small > (some > 1 ? 1 : some) && k < small; k++)
+      for (uint32_t a = r->loops; a < r->axes; a++)
+        if (r->axis[a] == tg_reduce_ranges(sum)[tg_reduce_info(sum).ranges - 1 - k]) axes |= 1u << a;
+  }
+  return axes;
+}
+
 /* Those of the nest at these values of the parameters. */
 static uint32_t plans_at(tg_nest *n, const int64_t *params, tg_plan *out) {
   list l = {.out = out};
@@ -581,6 +599,7 @@ static uint32_t plans_at(tg_nest *n, const int64_t *params, tg_plan *out) {
     return l.n;
   }
   r->from = tg_nest_in_any_order(n);
+  r->written_out = may_write_out(r);
   if (n->reductions.n) around(r, &l);
   for (uint32_t k = r->from; k < n->depth; k++)
     if (n->loop[k].lockstep && r->extent[k] >= n->lanes) tiles(r, TG_PLAN_COLUMNS, k, k, &l);
@@ -596,7 +615,7 @@ static uint32_t plans_at(tg_nest *n, const int64_t *params, tg_plan *out) {
 
 static bool same_plan(const tg_plan *p, const tg_plan *q) {
   return p->kind == q->kind && p->lane == q->lane && p->row == q->row && p->vectors == q->vectors &&
-         p->rows == q->rows && p->from == q->from && p->apart == q->apart;
+         p->rows == q->rows && p->from == q->from && p->apart == q->apart && p->whole == q->whole;
 }
 
 uint32_t tg_nest_plans(tg_nest *n, tg_plan *out) {

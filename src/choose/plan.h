@@ -15,16 +15,19 @@ typedef enum {
   TG_PLAN_ROWS /* the class of a nest with statements of several kinds, some of its rows side by side */
 } tg_plan_kind;
 
+/* Terms of a sum's innermost range that are always written out, at most; of several ranges, where that pays. */
+enum { TG_TERMS_SOME = 4, TG_TERMS_MOST = 32 };
 enum { TG_PLANS = 8 };            /* that are lowered and priced, at most, for a nest */
 
 /* lane: the loop that vectors run along, or the index of the reduction; row: the loop whose iterations share what is
  * loaded, `rows` at a time; NEST_MAX: none. vectors: side by side; of rows, of a sum. apart: tiles that no registers
- * hold tie no statements. from: the loops before this one stay where they are.
+ * hold tie no statements. whole: all terms of small sums are written out, not those of their innermost range alone.
+ * from: the loops before this one stay where they are.
  * bound: cycles that the machine needs at least. */
 typedef struct {
   tg_plan_kind kind;
   uint32_t lane, row, vectors, rows, from;
-  bool apart;
+  bool apart, whole;
   double bound;
 } tg_plan;
 

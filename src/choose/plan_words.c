@@ -127,14 +127,12 @@ static const tg_nest_loop *share(tg_nest *n, const shared *s, const tg_nest_loop
   return l;
 }
 
-static void unroll_small_sums(tg_nest *n) {
+static void unroll_small_sums(tg_nest *n, bool whole) {
   for (uint32_t i = n->reductions.n; i-- > 0;) {
     const tg_uop *reduce = n->reductions.data[i].reduce;
-    const tg_uop *inner = tg_reduce_ranges(reduce)[tg_reduce_info(reduce).ranges - 1];
-    const char *name = tg_axis_name(&n->s, inner);
-    if (tg_extent(inner)->op != TG_OP_CONST || tg_extent(inner)->arg > 4 || tg_nest_axis_of(n, name).members > 1)
-      continue;
-    tg_nest_emit(n, "unroll %s", name);
+    uint32_t ranges = tg_reduce_info(reduce).ranges, small = tg_nest_small_ranges(n, reduce, whole ? TG_TERMS_MOST : TG_TERMS_SOME);
+    for (uint32_t k = 0; k < small && (!k || whole); k++)
+      tg_nest_emit(n, "unroll %s", tg_axis_name(&n->s, tg_reduce_ranges(reduce)[ranges - 1 - k]));
   }
 }
 
@@ -163,7 +161,7 @@ static void columns(tg_nest *n, const tg_plan *p) {
     tg_nest_emit(n, "split %s %u as %s.o %s.i", row->name, p->rows, row->base, row->base);
     tg_nest_emit(n, "upcast %s.i", row->base);
   }
-  unroll_small_sums(n);
+  unroll_small_sums(n, p->whole);
   block_vectors(n, b, p->vectors);
   if (row && p->rows > 1) may_share(n, &first, row, p->rows);
   if (share(n, &first, lane, width, row, p->rows) != lane)

@@ -273,14 +273,14 @@ static double adds(const tg_cost_loops *l, const tg_cost_access_info *a, double 
  * gradually, since caches are not perfectly LRU. */
 static double stays(double between, double cache) { return fmin(1, fmax(0, 1.75 - between / cache)); }
 
-/* The longest run of consecutive bytes that the hardware prefetcher can follow: at most a page, and with at most
+/* The longest run of consecutive lines that the hardware prefetcher can follow: at most a page, and with at most
  * rows_most rows accessed in turn, since it can track only so many streams (the machine's column). */
 static double run_of(const tg_cost_loops *l, const tg_cost_access_info *a, double rows_most) {
   const double page = 4096;
   double piece = a->bytes, rows = a->same;
   for (uint32_t r = a->loop; r != TG_COST_NONE && rows <= rows_most; r = l->loop.data[r].outer) {
     double step = fabs(a->stride[l->loop.data[r].depth]) * element(a);
-    if (step > 0 && step <= fmax(piece, LINE)) piece += step * (l->loop.data[r].trips - 1);
+    if (step > 0 && step < piece + LINE) piece += step * (l->loop.data[r].trips - 1);   /* no line is left out */
     else if (step != 0) rows *= isnan(step) ? rows_most : l->loop.data[r].trips;
   }
   return fmin(page, fmax(piece, LINE));

@@ -80,12 +80,17 @@ static void count_choice(tg_cost_walk *w, tg_cost_ports *p) {
   p->instructions += 2, p->stores += 1 / m->store[0], p->loads += 1 / m->load[0];
 }
 
+/* Is there such a gate, alone or together with lanes that are always the same? */
+static bool chosen_by(const tg_uop *gate) {
+  return gate && (gate->lanes == 1 || (gate->op == TG_OP_AND && (gate->src[0]->lanes == 1 || gate->src[1]->lanes == 1)));
+}
+
 static void count_load(tg_cost_walk *w, tg_cost_ports *p, const tg_uop *u) {
   const tg_machine *m = w->machine;
   double n = tg_cost_pieces(w, u), bytes = (double)u->lanes * tg_type_bytes(u->type), load = by_width(w, m->load, u);
   double steps = u->src[1]->lanes > 1 ? (double)steps_of(u) : 0;
   const tg_uop *gate = tg_gate(u);
-  if (gate && gate->lanes == 1) count_choice(w, p);
+  if (chosen_by(gate)) count_choice(w, p);
   if (contiguous(u)) {
     bool masked = gate && gate->lanes > 1;
     p->loads += (masked ? fmax(load, n * m->masked_load) : load) + n * crossing(w, u, bytes) * m->cross_load;

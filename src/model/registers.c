@@ -3,10 +3,21 @@
 #include <math.h>
 #include "model/walk.h"
 
-/* Vector registers of a loop. tile: elements of register tiles. through: other values that live across iterations,
- * since they were computed before the loop. between: the most that are live at once within an iteration; computed:
- * of these without loads, which may be repeated. updates: stores to each element of a tile. */
-typedef struct { double tile, through, between, computed, updates; } pressure;
+/* A value that wants vector registers: how many. kept: it lives from one iteration to the next, as an element of a
+ * register tile, or what was computed before the loop. held: it is in its registers. length: touches while it is. */
+typedef struct { double pieces; bool tile, kept, held, spilled; uint32_t next, touches, length; } value;
+/* An instruction uses or sets a value. clean: what sets it is a load, which may be repeated. next: the place of the
+ * value's next touch, in the next iteration, too; NEVER: what it holds is not used again. */
+typedef struct { uint32_t value, next; bool sets, clean; } touch;
+enum { NEVER = UINT32_MAX };
+/* One iteration of a loop. */
+typedef struct {
+  tg_cost_walk *w;
+  TG_VEC(value) values;
+  TG_VEC(touch) touches;
+  TG_VEC(uint64_t) elements;       /* of register tiles: buffer and place; */
+  TG_VEC(uint32_t) element_values; /* their values */
+} iteration;
 
 /* Does a value need a vector register of its own? A load with one use becomes a memory operand of that use, and a value
  * only stored to a register tile is in the tile's register. */
@@ -30,7 +41,6 @@ static void place(tg_cost_place *at, const tg_uop *const *list, uint32_t n) {
     for (uint32_t k = 0; k < u->n; k++) {
       tg_cost_place *s = &at[u->src[k]->id];
       if (p->late < s->late) s->late = p->late;
-      if (p->late > s->last) s->last = p->late;
       s->user = u, s->uses++;
     }
   }
@@ -44,41 +54,148 @@ static void clear(tg_cost_place *at, const tg_uop *const *list, uint32_t n) {
   }
 }
 
-static pressure pressure_of(tg_cost_walk *w, const tg_uop *const *list, uint32_t n) {
-  tg_env *env = &w->j->env;
-  pressure r = {0};
-  TG_VEC(uint64_t) seen = {0};
-  tg_cost_place *at = w->by_id->place;
-  double *change = tg_new(env, double, n + 1), *loaded = tg_new(env, double, n + 1), stores = 0, live = 0, apart = 0;
+static uint32_t add_value(iteration *it, value v) {
+  tg_push(&it->w->j->env, &it->values, v);
+  return it->values.n - 1;
+}
+
+static uint32_t element_of(iteration *it, const tg_uop *access) {
+  uint64_t key = (uint64_t)tg_buffer_ordinal(access->src[0]) << 32 | (uint64_t)access->src[1]->arg;
+  for (uint32_t k = 0; k < it->elements.n; k++)
+    if (it->elements.data[k] == key) return it->element_values.data[k];
+  double pieces = tg_cost_pieces(it->w, access->op == TG_OP_STORE ? tg_stored(access) : access);
+  tg_push(&it->w->j->env, &it->elements, key);
+  tg_push(&it->w->j->env, &it->element_values, it->values.n);
+  return add_value(it, (value){.pieces = pieces, .tile = true, .kept = true});
+}
+
+static bool is_element(const tg_cost_walk *w, const tg_uop *u) {
+  return (u->op == TG_OP_LOAD || u->op == TG_OP_STORE) && tg_cost_in_register(w, u) && u->src[1]->op == TG_OP_CONST;
+}
+
+static void add_touch(iteration *it, uint32_t v, bool sets, bool clean) {
+  tg_push(&it->w->j->env, &it->touches, ((touch){.value = v, .sets = sets, .clean = clean}));
+}
+
+/* What the node uses, and what it sets. */
+static void touch_node(iteration *it, const tg_uop *u) {
+  tg_cost_walk *w = it->w;
+  tg_cost_place *at = w->by_id->place, *p = &at[u->id];
+  for (uint32_t k = 0; k < u->n; k++) {
+    const tg_uop *s = u->src[k];
+    tg_cost_place *q = &at[s->id];
+    if (is_element(w, s)) {
+      if (s->op == TG_OP_LOAD) add_touch(it, element_of(it, s), false, false);
+      continue;
+    }
+    if (!q->inside && takes_register(w, s, u, 2))
+      q->value = 1 + add_value(it, (value){.pieces = tg_cost_pieces(w, s), .kept = true});
+    q->inside = true;
+    if (q->value) add_touch(it, q->value - 1, false, false);
+  }
+  if (is_element(w, u)) {
+    if (u->op == TG_OP_STORE) add_touch(it, element_of(it, u), true, false);
+  } else if (p->uses && takes_register(w, u, p->user, p->uses)) {
+    p->value = 1 + add_value(it, (value){.pieces = tg_cost_pieces(w, u)});
+    add_touch(it, p->value - 1, true, u->op == TG_OP_LOAD);
+  }
+}
+
+/* The touches of an iteration, in the order of place(). */
+static void read_iteration(iteration *it, const tg_uop *const *list, uint32_t n) {
+  tg_cost_place *at = it->w->by_id->place;
+  uint32_t *first = tg_new(&it->w->j->env, uint32_t, n + 2), *order = tg_new(&it->w->j->env, uint32_t, n + 1);
   place(at, list, n);
-  for (uint32_t i = 0; i < n; i++) {
-    const tg_uop *u = list[i];
-    const tg_cost_place *p = &at[u->id];
-    for (uint32_t k = 0; k < u->n; k++) {
-      const tg_uop *s = u->src[k];
-      if (at[s->id].inside || !takes_register(w, s, u, 2)) continue;
-      r.through += tg_cost_pieces(w, s), at[s->id].inside = true;
-    }
-    if ((u->op == TG_OP_LOAD || u->op == TG_OP_STORE) && tg_cost_in_register(w, u) && u->src[1]->op == TG_OP_CONST) {
-      uint64_t key = (uint64_t)tg_buffer_ordinal(u->src[0]) << 32 | (uint64_t)u->src[1]->arg;
-      bool known = false;
-      for (uint32_t k = 0; k < seen.n && !known; k++) known = seen.data[k] == key;
-      stores += u->op == TG_OP_STORE;
-      if (known) continue;
-      tg_push(env, &seen, key);
-      r.tile += tg_cost_pieces(w, u->op == TG_OP_STORE ? tg_stored(u) : u);
-    } else if (p->uses && takes_register(w, u, p->user, p->uses)) {
-      double pieces = tg_cost_pieces(w, u), *to = u->op == TG_OP_LOAD ? loaded : change;
-      to[p->late] += pieces, to[p->last] -= pieces;
-    }
-  }
-  for (uint32_t i = 0; i < n; i++) {
-    live += change[i], apart += loaded[i];
-    r.computed = fmax(r.computed, live), r.between = fmax(r.between, live + apart);
-  }
-  r.updates = seen.n ? fmax(1, stores / seen.n) : 1;
+  for (uint32_t i = 0; i < n; i++) first[at[list[i]->id].late + 1]++;
+  for (uint32_t i = 0; i < n; i++) first[i + 1] += first[i];
+  for (uint32_t i = 0; i < n; i++) order[first[at[list[i]->id].late]++] = i;
+  for (uint32_t i = 0; i < n; i++) touch_node(it, list[order[i]]);
   clear(at, list, n);
-  return r;
+}
+
+/* When each value is touched next. */
+static void find_next(iteration *it) {
+  uint32_t n = it->touches.n;
+  for (uint32_t v = 0; v < it->values.n; v++) it->values.data[v].next = NEVER;
+  for (uint32_t round = 0; round < 2; round++)   /* the next iteration's first touches, then this one */
+    for (uint32_t i = n; i-- > 0;) {
+      touch *t = &it->touches.data[i];
+      value *v = &it->values.data[t->value];
+      t->next = v->next, v->next = t->sets || (!round && !v->kept) ? NEVER : round ? i : i + n;
+    }
+}
+
+/* Vectors that are live at each touch, of spilled values the one that is touched; where they are the most. */
+static uint32_t find_live(iteration *it, double *live) {
+  uint32_t n = it->touches.n, most = 0;
+  double now = 0;
+  for (uint32_t k = 0; k < it->values.n; k++) {
+    value *v = &it->values.data[k];
+    v->held = v->next != NEVER, v->touches = v->length = 0;
+    now += v->held && !v->spilled ? v->pieces : 0;
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    const touch *t = &it->touches.data[i];
+    value *v = &it->values.data[t->value];
+    now += v->held || v->spilled ? 0 : v->pieces;
+    live[i] = now + (v->spilled ? v->pieces : 0);
+    v->held = t->next != NEVER, v->touches++;
+    v->length += v->held ? t->next - i : 1;
+    now -= v->held || v->spilled ? 0 : v->pieces;
+    if (live[i] > live[most]) most = i;
+  }
+  return most;
+}
+
+/* Is the value live at the touch? */
+static bool *live_at(iteration *it, uint32_t touch_at) {
+  bool *live = tg_new(&it->w->j->env, bool, it->values.n + 1);
+  for (uint32_t k = 0; k < it->values.n; k++) live[k] = it->values.data[k].next != NEVER;
+  for (uint32_t i = 0; i <= touch_at; i++) {
+    const touch *t = &it->touches.data[i];
+    live[t->value] = i == touch_at || t->next != NEVER;
+  }
+  return live;
+}
+
+/* What a value costs that has no register: it is loaded for those of its uses that lie together, no further apart than
+ * a register could wait, and stored behind what sets it. */
+static void spill(const iteration *it, uint32_t which, double registers, tg_cost_spills *s) {
+  const value *v = &it->values.data[which];
+  uint32_t last = NEVER;
+  bool stored = false;
+  for (uint32_t i = 0; i < it->touches.n; i++) {
+    const touch *t = &it->touches.data[i];
+    if (t->value != which) continue;
+    if (last == NEVER || i - last > registers) {
+      s->loads += t->sets ? 0 : v->pieces, stored = false;
+      s->forwarded |= v->tile && !t->sets;
+    }
+    if (t->sets && !t->clean && !stored) s->stores += v->pieces, stored = true;
+    last = i;
+  }
+}
+
+/* Where too many are live, the value with the fewest touches for the time that it lives goes: that is how LLVM's
+ * allocator weighs them (lib/CodeGen/CalcSpillWeights.cpp). */
+static tg_cost_spills spill_all(iteration *it, double *live, double registers) {
+  tg_cost_spills s = {0};
+  uint32_t most;
+  while (live[most = find_live(it, live)] > registers) {
+    const bool *there = live_at(it, most);
+    value *least = NULL;
+    uint32_t which = 0;
+    for (uint32_t k = 0; k < it->values.n; k++) {
+      value *v = &it->values.data[k];
+      if (there[k] && !v->spilled &&
+          (!least || (double)v->touches * least->length < (double)least->touches * v->length))
+        least = v, which = k;
+    }
+    if (!least) break;
+    least->spilled = true;
+    spill(it, which, registers, &s);
+  }
+  return s;
 }
 
 /* An address without its constant offsets; NULL: it is nothing but constants. */
@@ -128,13 +245,14 @@ static double address_spills(tg_cost_walk *w, const tg_uop *const *list, uint32_
 }
 
 tg_cost_spills tg_cost_spilled(tg_cost_walk *w, const tg_uop *const *list, uint32_t n) {
-  pressure r = pressure_of(w, list, n);
-  double registers = w->target->vector_registers, over = fmax(0, r.tile + r.through + r.between - registers),
-         stored = fmax(0, r.tile + r.through + r.computed - registers),
-         addresses = address_spills(w, list, n, fmax(0, registers - r.tile - r.through - r.between));
-  w->spills += over;
-  /* An element of the tile that is in no register is updated by way of memory; another register is for what is added.
-   * What is loaded once for several rows keeps its registers, which LLVM gives to what is used most. */
-  bool forwarded = r.tile + 1 > registers || (over > 0 && r.tile > 0);
-  return (tg_cost_spills){stored * r.updates + addresses, over * r.updates + addresses, forwarded};
+  double registers = w->target->vector_registers;
+  iteration it = {.w = w};
+  read_iteration(&it, list, n);
+  find_next(&it);
+  double *live = tg_new(&w->j->env, double, it.touches.n + 1), most = live[find_live(&it, live)];
+  double addresses = address_spills(w, list, n, fmax(0, registers - most));
+  tg_cost_spills s = spill_all(&it, live, registers);
+  w->spills += fmax(0, most - registers);
+  s.stores += addresses, s.loads += addresses;
+  return s;
 }

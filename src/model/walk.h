@@ -22,9 +22,9 @@ typedef struct {
 } tg_cost_line;
 typedef TG_VEC(tg_cost_line) tg_cost_lines;
 
-/* Of a value in a list: its first user, how many it has, the places of the first and the last use, and whether it is of
- * the list or was counted. */
-typedef struct tg_cost_place { const tg_uop *user; uint32_t uses, late, last; bool inside; } tg_cost_place;
+/* Of a value in a list: its first user, how many it has, the place of the first use, its number among values that take
+ * registers, from 1, and whether it is of the list or was counted. */
+typedef struct tg_cost_place { const tg_uop *user; uint32_t uses, late, value; bool inside; } tg_cost_place;
 
 /* Side tables by node id. They grow with the job, and no walk clears them: a job prices hundreds of programs, and has
  * tens of times as many nodes as one of them. divisor and fixed are facts about nodes, which are immutable; the others
