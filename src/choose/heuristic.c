@@ -283,6 +283,7 @@ static void schedule_nest(tg_nest *n, const tg_uop *top, uint32_t index) {
   }
   const tg_plan *plan = n->choice && index < n->rungs ? n->choice[index].taken : NULL;
   n->sums = plan && plan->kind == TG_PLAN_ROWS ? plan->vectors : 0;
+  n->wide = plan && plan->kind == TG_PLAN_ROWS ? plan->wide : 0;
   n->masked.n = 0;
   if (plan && plan->kind != TG_PLAN_ROWS) {
     tg_nest_plan(n, plan);

@@ -143,7 +143,7 @@ static bool inner_loops(tg_nest *n, const tg_uop *parent, const tg_uop *u) {
   if (u == n->top) return false;
   tg_nest_loop l = tg_nest_read_loop(n, u);
   if (!tg_nest_vectorises(n, &l, u->src + 1, u->n - 1)) return false;
-  uint32_t upcast = (uint32_t)TG_CHOOSE(n, "vectors", tg_nest_upcast(n, 2), 1, 2, 4, 8);
+  uint32_t upcast = (uint32_t)TG_CHOOSE(n, "vectors", tg_nest_upcast(n, n->wide ? n->wide : 2), 1, 2, 4, 8);
   tg_nest_cut_masks(n, l.name, tg_nest_loop_vector(n, &l, upcast ? upcast : 1));
   stencil_rows(n, parent, u);
   tg_nest_mark(n, l.name, true);

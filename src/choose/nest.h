@@ -58,6 +58,7 @@ typedef struct {
   uint32_t index;                 /* of the nest in the program */
   TG_VEC(uint32_t) owner;         /* by word: index of the nest that it is for */
   uint32_t sums;                  /* vectors that a sum along memory has side by side; 0: as its class has */
+  uint32_t wide;                  /* vectors that a loop among others has side by side; 0: as its class has */
   const uint8_t *rung;            /* by index of a nest: what has been given up for it; NULL: nothing */
   uint32_t rungs;
   struct tg_nest_choice *choice;  /* by index of a nest, rungs of them: what was made for it, and what is tried */

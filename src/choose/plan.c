@@ -372,7 +372,7 @@ static void tiles(const roles *r, tg_plan_kind kind, uint32_t lane, uint32_t lan
         if (!none && rows > r->extent[row]) continue;
         tg_plan p = {.kind = kind, .lane = lane, .row = none ? NEST_MAX : row};
         p.vectors = vectors, p.rows = rows, p.from = r->from;
-        for (uint32_t whole = 0; whole < (r->written_out ? 2 : 1); whole++) {
+        for (uint32_t whole = 0; whole < (r->written_out && kind == TG_PLAN_COLUMNS ? 2 : 1); whole++) {
           p.whole = whole;
           p.bound = bound_of(r, &p, lane_axis);
           keep(l, &p);
@@ -450,7 +450,9 @@ static bool sums_that_long(const tg_nest *n, uint32_t vectors) {
  * it likes where a tile that no registers hold ties them. */
 static void rows(const roles *r, list *l) {
   static const tg_plan some[] = {{.rows = 1, .vectors = 4, .apart = true}, {.rows = 2, .vectors = 4, .apart = true},
-                                 {.rows = 2, .vectors = 2}, {.rows = 4, .vectors = 1}, {.rows = 1, .vectors = 8}};
+                                 {.rows = 2, .vectors = 2}, {.rows = 4, .vectors = 1}, {.rows = 1, .vectors = 8},
+                                 {.rows = 2, .vectors = 4, .wide = 4, .apart = true},
+                                 {.rows = 1, .vectors = 4, .wide = 8, .apart = true}};
   tg_nest *n = r->n;
   const tg_nest_loop *loop = &n->loop[0];
   bool tied = tg_nest_place_tiles(n, n->top, 1, false);
@@ -571,7 +573,8 @@ static uint32_t may_write_out(const roles *r) {
   uint32_t axes = 0;
   for (uint32_t i = 0; i < r->n->reductions.n; i++) {
     const tg_uop *sum = r->n->reductions.data[i].reduce;
-    uint32_t some = tg_nest_small_ranges(r->n, sum, TG_TERMS_SOME), small = tg_nest_small_ranges(r->n, sum, TG_TERMS_MOST);
+    uint32_t some = tg_nest_small_ranges(r->n, sum, TG_TERMS_SOME),
+             small = tg_nest_small_ranges(r->n, sum, TG_TERMS_MOST);
     for (uint32_t k = 0; small > (some > 1 ? 1 : some) && k < small; k++)
       for (uint32_t a = r->loops; a < r->axes; a++)
         if (r->axis[a] == tg_reduce_ranges(sum)[tg_reduce_info(sum).ranges - 1 - k]) axes |= 1u << a;
@@ -615,7 +618,7 @@ static uint32_t plans_at(tg_nest *n, const int64_t *params, tg_plan *out) {
 
 static bool same_plan(const tg_plan *p, const tg_plan *q) {
   return p->kind == q->kind && p->lane == q->lane && p->row == q->row && p->vectors == q->vectors &&
-         p->rows == q->rows && p->from == q->from && p->apart == q->apart && p->whole == q->whole;
+         p->rows == q->rows && p->from == q->from && p->apart == q->apart && p->wide == q->wide && p->whole == q->whole;
 }
 
 uint32_t tg_nest_plans(tg_nest *n, tg_plan *out) {

@@ -130,7 +130,8 @@ static const tg_nest_loop *share(tg_nest *n, const shared *s, const tg_nest_loop
 static void unroll_small_sums(tg_nest *n, bool whole) {
   for (uint32_t i = n->reductions.n; i-- > 0;) {
     const tg_uop *reduce = n->reductions.data[i].reduce;
-    uint32_t ranges = tg_reduce_info(reduce).ranges, small = tg_nest_small_ranges(n, reduce, whole ? TG_TERMS_MOST : TG_TERMS_SOME);
+    uint32_t ranges = tg_reduce_info(reduce).ranges,
+             small = tg_nest_small_ranges(n, reduce, whole ? TG_TERMS_MOST : TG_TERMS_SOME);
     for (uint32_t k = 0; k < small && (!k || whole); k++)
       tg_nest_emit(n, "unroll %s", tg_axis_name(&n->s, tg_reduce_ranges(reduce)[ranges - 1 - k]));
   }

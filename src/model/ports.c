@@ -82,7 +82,8 @@ static void count_choice(tg_cost_walk *w, tg_cost_ports *p) {
 
 /* Is there such a gate, alone or together with lanes that are always the same? */
 static bool chosen_by(const tg_uop *gate) {
-  return gate && (gate->lanes == 1 || (gate->op == TG_OP_AND && (gate->src[0]->lanes == 1 || gate->src[1]->lanes == 1)));
+  if (!gate || gate->lanes == 1) return gate;
+  return gate->op == TG_OP_AND && (gate->src[0]->lanes == 1 || gate->src[1]->lanes == 1);
 }
 
 static void count_load(tg_cost_walk *w, tg_cost_ports *p, const tg_uop *u) {
