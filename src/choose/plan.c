@@ -431,7 +431,8 @@ static void around(const roles *r, list *l) {
     const tg_nest_loop *loop = &n->loop[k];
     if (perfect && !sums_before(n, k)) continue;
     if (!loop->lockstep || !loop->parallel || loop->members > 1 || r->extent[k] < n->lanes) continue;
-    for (uint32_t vectors = VECTORS_MAX; vectors > 0; vectors /= 2) { /* more run side by side */
+    /* more run side by side; of columns far apart, whole lines in a row, as prefetchers want them */
+    for (uint32_t vectors = 2 * VECTORS_MAX; vectors > 0; vectors /= 2) {
       if (vectors > 1 && (double)(vectors * n->lanes) > r->extent[k]) continue;
       tg_plan p = {.kind = TG_PLAN_AROUND, .lane = k, .row = NEST_MAX, .vectors = vectors, .rows = 1};
       if (l->n < TG_PLANS) l->out[l->n++] = p;
