@@ -75,6 +75,7 @@ bool replay_front(replay_code *r, const char *name) {
   snprintf(text, sizeof text, "%lld", threads);
   setenv("TG_BLAS_THREADS", text, 1); /* read by the first call */
   unsetenv("TG_BLAS_TARGET");
+  setenv("TG_BLAS_COMPILE", "first", 1);   /* the classes' own plans are what is looked at */
   bool f64 = type == 'd';
   tg_blas_product p = {.wide = f64,
       .ta = ta == 'T',

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * The plans of the BLAS front. Only this file has global state: one context, created by the first call, and a plan for
- * each class of calls (type, transposes, alpha and beta, coarse sizes), made by the first call of its class. Sizes are
+ * The plans of the BLAS front. Only this file has global state: one context, created by the first call, a plan for each
+ * class of calls (type, transposes, alpha and beta, coarse sizes), compiled once the class's calls are worth it, and
+ * plans that many classes share until then. Sizes are
  * run-time values, so later calls compile nothing; classes whose kernels are chosen alike have the same code. Kernels
  * are kept between processes in a folder of the user. What compiles is in a second library, libtg_jit.so.0 beside this
  * one, which is opened only when a kernel is not in the folder, and loads LLVM then.
  *   TG_BLAS_CACHE    the folder; empty: none. If not set: XDG_CACHE_HOME/tg, else HOME/.cache/tg
  *   TG_BLAS_THREADS  most threads; if not set: OMP_NUM_THREADS, else all
+ *   TG_BLAS_COMPILE  first: each class at its first call
  *   TG_BLAS_TARGET   name of the target to compile for. If not set, or if this processor cannot run it: the host
  * If there is no kernel at all (out of memory, an unknown processor, no second library), the next BLAS library
  * computes; without one, plain loops do. */
@@ -33,7 +35,9 @@ enum {
   ROW_CLASSES = 9,
   TERM_CLASSES = 5,
   SIZE_CLASSES = TERM_CLASSES * ROW_CLASSES * ROW_CLASSES * 2,
-  CLASSES = 2 * 2 * 2 * 2 * 2 * SIZE_CLASSES
+  KINDS = 2 * 2 * 2 * 2 * 2,
+  CLASSES = KINDS * SIZE_CLASSES,
+  SHARED = KINDS * 2 * 2 * 2
 };
 
 /* The functions of tg: LINKED is the tg without compiler in this library, OPENED the tg with LLVM in the second one. */
@@ -63,8 +67,12 @@ static struct {
   tg_context_options options;
   char folder[4096];
   int threads;
-  _Atomic(const planned *) plan[CLASSES];   /* NULL: no call yet */
+  bool at_first;               /* each class is compiled at its first call */
+  _Atomic(const planned *) plan[CLASSES], shared[SHARED];   /* NULL: none yet */
+  _Atomic uint64_t spent[CLASSES];   /* nanoseconds of the class's calls by a shared plan; 0: no call yet */
+  _Atomic uint64_t price;            /* nanoseconds that a plan of a class takes to compile */
 } state = {.once = PTHREAD_ONCE_INIT,
+           .price = 100000000,   /* until one was compiled here */
            .lock = PTHREAD_MUTEX_INITIALIZER,
            .engine = {{.create = tg_context_create_runtime_sized,
                        .plan = tg_gemm_plan_sized,
@@ -120,6 +128,8 @@ static void begin(void) {
   state.threads = number("TG_BLAS_THREADS");
   if (!state.threads) state.threads = number("OMP_NUM_THREADS");
   state.options.threads = state.threads;
+  const char *when = getenv("TG_BLAS_COMPILE");
+  state.at_first = when && !strcmp(when, "first");
   state.has_key = !pthread_key_create(&state.workspace, free);
   /* if this fails (out of memory), the compiler is never opened: a fork might inherit its locks in a locked state */
   state.opened = pthread_atfork(before_fork, after_fork, after_fork);
@@ -223,13 +233,22 @@ static void make(void *user) {
   if (p->by->plan(p->by->context, p->desc, sizeof *p->desc, &p->plan) != TG_OK) p->plan = NULL;
 }
 
-/* A plan by the first engine that can make it; the caller holds the lock. */
-static const planned *make_first(const tg_gemm_desc *d) {
-  static const planned none;
-  for (int e = 0; e < ENGINES; e++) {
+static uint64_t now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static const planned none;
+
+/* A plan by the first of so many engines that can make it, or none; the caller holds the lock. */
+static const planned *make_first(const tg_gemm_desc *d, int engines) {
+  for (int e = 0; e < engines; e++) {
     if (e == OPENED) open_compiler();
     planning work = {&state.engine[e], d, NULL};
+    uint64_t from = now();
     if (work.by->context) tg_run_on_own_stack(make, &work);
+    if (work.plan && e == OPENED) state.price = now() - from;
     planned *made = work.plan ? malloc(sizeof *made) : NULL;
     if (!made) continue;
     tg_gemm_info info;
@@ -240,10 +259,12 @@ static const planned *make_first(const tg_gemm_desc *d) {
   return &none;
 }
 
-static const planned *make_plan(const product *p, class c) {
+/* Of a plan for the call's class, or of the one that it shares with others: those of its kind that are small like it or
+ * not, and rows and columns one or several. */
+static tg_gemm_desc desc_of(const product *p, class c, bool shared) {
   bool small = is_small(p);
   const tg_dim *of = small ? small_rows : rows;
-  const tg_gemm_desc d = {
+  tg_gemm_desc d = {
       .a = p->wide ? TG_F64 : TG_F32,
       .a_major = p->ta ? TG_ROW_MAJOR : TG_COLUMN_MAJOR,
       .b_major = p->tb ? TG_ROW_MAJOR : TG_COLUMN_MAJOR,
@@ -257,18 +278,50 @@ static const planned *make_plan(const product *p, class c) {
       .likely = {p->m, p->n, p->k, p->lda, p->ldb, p->ldc},
       .mostly = {sizes_of(row_class, p->m), sizes_of(row_class, p->n), sizes_of(term_class, p->k)},
       .flags = TG_GEMM_OVERLAP_UNCHECKED | TG_GEMM_NOT_ZERO | TG_GEMM_ONE_KERNEL};
+  if (!shared) return d;
+  const tg_dim all = {2, small ? SMALL : INT_MAX}, often = small ? (tg_dim){2, SMALL} : (tg_dim){FEW + 1, FEW * SMALL};
+  d.m = p->m == 1 ? (tg_dim){1, 0} : all, d.n = p->n == 1 ? (tg_dim){1, 0} : all, d.k = (tg_dim){1, all.hi};
+  memset(d.likely, 0, sizeof d.likely);
+  d.mostly[0] = p->m == 1 ? d.m : often, d.mostly[1] = p->n == 1 ? d.n : often, d.mostly[2] = often;
+  return d;
+}
+
+/* The plan at *at, made by one of so many engines if it is not there. NULL: the engines that were asked have none. */
+static const planned *make_plan(_Atomic(const planned *) *at, const tg_gemm_desc *d, int engines) {
   pthread_mutex_lock(&state.lock);
-  const planned *found = atomic_load(&state.plan[c.at]);
-  if (!found) atomic_store_explicit(&state.plan[c.at], found = make_first(&d), memory_order_release);
+  const planned *found = atomic_load(at);
+  if (!found) found = make_first(d, engines);
+  if (found != &none || engines == ENGINES) atomic_store_explicit(at, found, memory_order_release);
+  else found = NULL;
   pthread_mutex_unlock(&state.lock);
   return found;
 }
 
-static const planned *plan_for(const product *p, class c) {
+/* To rent or to buy: a plan of its own is compiled for a class as soon as its calls have taken as long, by a plan that
+ * many classes share, as compiling takes. So no program waits for more than twice what it would have with the best
+ * foresight (Karlin, Manasse, Rudolph, Sleator 1988). Own plans that are on file cost nothing, and are used at once.
+ * spent: where to count the call's time; NULL: it is the class's own plan. */
+static const planned *plan_for(const product *p, class c, _Atomic uint64_t **spent) {
   const planned *found = atomic_load_explicit(&state.plan[c.at], memory_order_acquire);
+  *spent = NULL;
   if (found) return found;
   pthread_once(&state.once, begin);
-  return make_plan(p, c);
+  uint64_t taken = atomic_load(&state.spent[c.at]);
+  bool buy = state.at_first || taken >= atomic_load(&state.price);
+  if (buy || !taken) {
+    const tg_gemm_desc own = desc_of(p, c, false);
+    found = make_plan(&state.plan[c.at], &own, buy ? ENGINES : OPENED);
+    if (found) return found;
+  }
+  int which = ((c.at / SIZE_CLASSES << 1 | is_small(p)) << 1 | (p->m == 1)) << 1 | (p->n == 1);
+  found = atomic_load_explicit(&state.shared[which], memory_order_acquire);
+  if (!found) {
+    const tg_gemm_desc shared = desc_of(p, c, true);
+    found = make_plan(&state.shared[which], &shared, ENGINES);
+  }
+  if (!found->plan) atomic_store_explicit(&state.plan[c.at], found, memory_order_release);
+  *spent = &state.spent[c.at];
+  return found;
 }
 
 /* ---- computing ---- */
@@ -331,12 +384,15 @@ static bool run(const product *p, class c, const planned *with) {
 /* Computes a product whose sizes are below 2^31. */
 static bool compute(const product *p) {
   class c = class_of(p);
-  const planned *with = plan_for(p, c);
+  _Atomic uint64_t *spent;
+  const planned *with = plan_for(p, c, &spent);
   tg_blas_flags flags;
   if (!with->plan) return false;
+  uint64_t from = spent ? now() : 0;
   tg_blas_flags_begin(&flags);
   bool ran = with->code ? run_bare(p, c, with) : run(p, c, with);
   tg_blas_flags_end(&flags, p);
+  if (spent) atomic_fetch_add(spent, now() - from + 1);
   return ran;
 }
 

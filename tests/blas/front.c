@@ -138,9 +138,35 @@ static void threads_and_forks(void) {
   CHECK(!bad && !wrong[0] && !wrong[1] && !wrong[2], "%d children, %d %d %d calls", bad, wrong[0], wrong[1], wrong[2]);
 }
 
+/* Classes share a plan until their calls have taken as long as compiling takes. */
+static void shared(void) {
+  CHECK(!try_f32(0, 1, 150, 40, 200, 1, 0, 0), "the first call of a kind");
+  int before = count_kernels(), wrong = 0, calls = 0;
+  CHECK(before, "no kernel was compiled");
+  CHECK(!try_f32(0, 1, 300, 7, 90, 1, 0, 0) && !try_f32(0, 1, 9, 600, 40, 1, 0, 1), "other classes of the kind");
+  CHECK(count_kernels() == before, "a class's own plan is compiled at its first call");
+  for (time_t end = time(NULL) + 120; count_kernels() == before && time(NULL) < end; calls++)
+    wrong += try_f32(0, 1, 150 + calls % 50, 40, 200, 1, 0, 0);
+  CHECK(count_kernels() > before && calls > 1, "%d calls, and no plan of the class's own", calls);
+  CHECK(!wrong && !try_f32(0, 1, 150, 40, 200, 1, 0, 0), "%d calls of %d", wrong, calls);
+}
+
+/* In a process of its own: what the library reads from the environment is read once. */
+static int in_child(const char *compile, void (*run)(void)) {
+  pid_t child = fork();
+  if (!child) {
+    if (compile ? setenv("TG_BLAS_COMPILE", compile, 1) : unsetenv("TG_BLAS_COMPILE")) _exit(1);
+    run();
+    exit(TEST_END());
+  }
+  int status = 1;
+  return waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
 int main(void) {
   char command[TEST_PATH + 32];
   CHECK(test_folder(folder) && !setenv("TG_BLAS_CACHE", folder, 1) && !setenv("TG_BLAS_THREADS", "3", 1), "a folder");
+  CHECK(!in_child(NULL, shared) && !setenv("TG_BLAS_COMPILE", "first", 1), "shared plans");
   refusals();
   classes();
   blocks();

@@ -99,7 +99,7 @@ static const char *draw_bytes(void) {
 }
 
 static void set_variables(void) {
-  static const char *const names[] = {"TG_BLAS_CACHE", "TG_BLAS_THREADS", "TG_BLAS_TARGET", "TG_BLAS_VERBOSE", "OMP_NUM_THREADS", "HOME", "XDG_CACHE_HOME"};
+  static const char *const names[] = {"TG_BLAS_CACHE", "TG_BLAS_THREADS", "TG_BLAS_TARGET", "TG_BLAS_COMPILE", "TG_BLAS_VERBOSE", "OMP_NUM_THREADS", "HOME", "XDG_CACHE_HOME"};
   for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
     bool place = !strcmp(names[i], "TG_BLAS_CACHE") || !strcmp(names[i], "HOME") || !strcmp(names[i], "XDG_CACHE_HOME");
     switch (draw(6)) {

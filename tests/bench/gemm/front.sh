@@ -14,7 +14,8 @@ ${CC:-cc} -std=c11 -O2 -Wall -Wextra -Werror -o "$folder/front" tests/bench/gemm
 for name in TG_BLAS_THREADS OPENBLAS_NUM_THREADS MKL_NUM_THREADS OMP_NUM_THREADS BLIS_NUM_THREADS; do
   export "$name=$threads"
 done
-export TG_BLAS_CACHE="${TG_BLAS_CACHE:-$folder/kernels}" MKL_THREADING_LAYER=GNU
+# the kernels that calls have once they were worth compiling
+export TG_BLAS_COMPILE=first TG_BLAS_CACHE="${TG_BLAS_CACHE:-$folder/kernels}" MKL_THREADING_LAYER=GNU
 # Some builds of oneDNN ask no variable but the processors they may run on.
 at_most=$(taskset -cp $$ | sed 's/.*: *//' | tr ',' '\n' | awk -F- '{ for (c = $1; c <= ($2 == "" ? $1 : $2); c++) print c }' | head -n "$threads" | paste -sd,)
 taskset -c "$at_most" "$folder/front" "$threads" "$seconds" "${SHAPES:-tests/bench/gemm/front.txt}" "tg=$build/libtg_blas.so" "$@"
