@@ -14,9 +14,9 @@ typedef enum tg_attention_kind {
   TG_ATTENTION_EXACT,
   TG_ATTENTION_UNIFORM,        /* likewise, with Q = 0: the mean of the keys that are seen */
   TG_ATTENTION_DOMINANT,       /* likewise, with one key 2^400 times as heavy as the others: its V */
-  /* random data against f64: within a bound that follows from sizes and types (attention_data.c), and at most twice
-   * as far away as a plain loop in f32 is on the same inputs, and 1 ulp. The only ones of gradients, whose bound is in
-   * attention_gradients.c; no plain loop stands beside it */
+  /* random data against f64: within a bound that follows from sizes and types (attention_data.c), and over the rows of
+   * all checks so far not more than twice as far away as a plain loop in f32 is on the same inputs, beyond chance. The
+   * only ones of gradients, whose bound is in attention_gradients.c; no plain loop stands beside it */
   TG_ATTENTION_RANDOM,
   /* random data with infinities and NaNs in places that some queries see: as in f64, which leaves other keys out */
   TG_ATTENTION_SPECIAL,
