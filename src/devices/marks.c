@@ -77,11 +77,12 @@ uint64_t tg_marks_pass(tg_marks *m) {
   return value;
 }
 
-/* The first mark in the list at or behind the value; NULL: it is reached. Call with the lock held. */
+/* The mark of the value in the list; NULL: it is reached, though others behind it may not be. Call with the lock
+ * held. */
 static tg_pending_mark *mark_at(const tg_marks *m, uint64_t value) {
   tg_pending_mark *p = m->first;
   while (p && p->value < value) p = p->next;
-  return p;
+  return p && p->value == value ? p : NULL;
 }
 
 /* Looks at the event at growing intervals until the time is up. */

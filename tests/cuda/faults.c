@@ -336,6 +336,25 @@ static void limits(void) {
   machine_close(&m);
 }
 
+/* What one phase leaves in memory that is no buffer of the caller's is all there in the next. */
+static void phases(void) {
+  enum { N_PHASES = 20000 };
+  static const char turn[] = "kernel turn() { in(x, f32, [20000]); out(y, f32, [20000]); define_local(s, f32, [20000]); range(i, 20000, thread) s[i] = x[i]; range(i, 20000, thread) y[i] = s[19999 - i]; }";
+  static float host[N_PHASES];
+  machine m;
+  tg_kernel *k = NULL;
+  void *x = NULL, *y = NULL;
+  if (!machine_open(&m, library, 8, NULL)) return;
+  for (int i = 0; i < N_PHASES; i++) host[i] = (float)i;
+  CHECK(!tg_kernel_compile_text(m.context, "turn", turn, &(tg_compile_options){.device = m.device, .flags = TG_COMPILE_AS_WRITTEN}, &k), "%s", tg_error_message(m.context));
+  CHECK(!tg_device_alloc(m.device, sizeof host, &x) && !tg_device_alloc(m.device, sizeof host, &y) && !tg_device_copy(m.device, x, host, sizeof host), "%s", tg_error_message(m.context));
+  tg_argument a[] = {{x, sizeof host}, {y, sizeof host}};
+  CHECK(!tg_kernel_run(k, &(tg_launch){.buffers = a, .buffers_n = 2}) && !tg_device_copy(m.device, host, y, sizeof host), "%s", tg_error_message(m.context));
+  for (int i = 0; i < N_PHASES; i++) CHECK(host[i] == (float)(N_PHASES - 1 - i), "%d: %g", i, host[i]);
+  tg_kernel_free(k);
+  machine_close(&m);
+}
+
 /* ---- memory, and what is refused ---- */
 
 static void replays(machine *m, things *t) {
@@ -356,6 +375,28 @@ static void replays(machine *m, things *t) {
   CHECK(tg_queue_replay(q, t->graph, &(tg_graph_replay){.moves = &away, .moves_n = 1}) == TG_EINVAL && strstr(tg_error_message(m->context), "does not lie in memory"), "%s", tg_error_message(m->context));
   tg_graph_free(t->graph);
   t->graph = NULL;
+}
+
+/* Where the driver has no event for a mark, whose calls fail in turn, its work is waited for; its value grows all the
+ * same. */
+static void no_events(void) {
+  enum { CALLS = 6 };
+  int made = 0;
+  for (uint64_t i = 1; i <= CALLS; i++) {
+    machine m;
+    tg_queue *q = NULL;
+    tg_queue_mark first, next;
+    if (!machine_open(&m, library, 8, NULL)) return;
+    CHECK(!tg_queue_open(m.device, NULL, &q) && !tg_queue_submit(q, &first), "%s", tg_error_message(m.context));
+    m.standin->fail_at = m.standin->calls + i, m.standin->fail_code = 2;
+    tg_status s = tg_queue_submit(q, &next);
+    bool failed = m.standin->calls >= m.standin->fail_at;
+    m.standin->fail_at = 0;
+    made += failed && s == TG_OK;
+    if (s == TG_OK) CHECK(next.value > first.value && !tg_queue_wait(next, -1), "call %d fails: %llu behind %llu: %s", (int)i, (unsigned long long)next.value, (unsigned long long)first.value, tg_error_message(m.context));
+    machine_close(&m);
+  }
+  CHECK(made > 0, "no mark was made where a call failed");
 }
 
 static void memory(void) {
@@ -380,6 +421,7 @@ static void memory(void) {
     CHECK(!put_twice(&t, q), "%s", tg_error_message(m.context));
   }
   CHECK(!tg_queue_submit(q, &next) && !tg_queue_wait(mark, -1) && tg_queue_wait(next, 0) == TG_TIMEOUT, "a mark that is reached does not take those behind it along");
+  CHECK(!tg_queue_wait(mark, 0), "once it is reached it stays so, whatever is pending behind it: %s", tg_error_message(m.context));
   CHECK(!tg_queue_wait(next, -1), "%s", tg_error_message(m.context));
   int64_t live = m.standin->live;
   for (int i = 0; i < 30; i++) CHECK(!tg_queue_submit(q, &mark) && !tg_queue_wait(mark, -1), "%s", tg_error_message(m.context));
@@ -439,7 +481,7 @@ int main(int argc, char **argv) {
     else if (!strcmp(argv[i], "--launches")) return launches(), 0;
   CHECK(test_folder(cache), "a folder");
   threads(alone ? seeds : 5);
-  if (!alone) orders(seeds), each_call_fails(), lost(), old(), foreign(), peers(), limits(), memory();
+  if (!alone) orders(seeds), each_call_fails(), lost(), no_events(), old(), foreign(), peers(), limits(), phases(), memory();
   kit_remove(cache);
   return TEST_END();
 }
