@@ -1,16 +1,26 @@
 /* SPDX-License-Identifier: MIT
- * The schedule of a few rows times weights of four bits, by a matrix instruction of f16, on a GPU that copies to LOCAL
- * memory asynchronously and loads matrices from there:
+ * The schedule of a few rows times weights of four bits, by a matrix instruction of f16, on a GPU:
  *
  *   y[m,n] = sum(g, scale[n,g] * sum(k : 32, f32(i32(q[n, g*16 + k/2] >> u8(k%2*4) & 15) - 8) * f32(x[m, g*32 + k])))
  *
- * Weights are the instruction's rows, so that eight rows of x fill its columns. They are unpacked in the registers of
- * the operand. 32 of them are 16 bytes, a row of a matrix load, which hands each of four lanes a word: eight weights,
- * of which pairs that lie 16 bits apart are unpacked at once (src/jit/emit_fields.c). So the terms are taken in another
- * order than they lie in, which the instruction cannot tell, and a sum may:
+ * They are unpacked in the registers of the operand. A word is eight weights, of which pairs that lie 16 bits apart are
+ * unpacked at once (src/jit/emit_fields.c). So the terms are taken in another order than they lie in, which the
+ * instruction cannot tell, and a sum may:
  *
- *   term      8 w + 4 r + 2 t + f        w: the lane; r: low or high half of its word
- *   taken as  16 t + 8 f + 2 w + r       t: the instruction; f: its first or second register */
+ *   term 8 w + 4 r + q                   w: the word; r: low or high half of it; q: which of the half's four
+ *
+ * Where lanes load matrices (NVIDIA), weights are the instruction's rows, so that eight rows of x fill its columns. 32
+ * of them are 16 bytes, a row of a matrix load, which hands each of four lanes a word: half of a word's pairs are one
+ * instruction's, and x is picked in that order from the pieces that lanes load:
+ *
+ *   taken as  16 t + 8 f + 2 w + r       q = 2 t + f; t: the instruction; f: its first or second register
+ *
+ * Where lanes load their own elements (AMD), weights are its columns, of which a lane has one, and its scale, too. What
+ * a lane has of a column are neighbours, as many as are two words, one, or half of one. The copy of x has the terms of
+ * each word in the order 2 q + r, so that a lane's are one load:
+ *
+ *   taken as  8 w + 2 q + r              of two words, or of one
+ *   taken as  16 t + 4 w + 2 f + r       of half a word */
 #include "choose/device.h"
 #include "ranges/ranges.h"
 #include "schedule/opt.h"
@@ -33,6 +43,8 @@ typedef struct {
   const tg_uop *m, *n_, *g, *k;             /* ranges: rows of x, rows of weights, groups, terms of a group */
   int64_t group, block;                     /* terms of a group; groups of a block */
   uint32_t rows, warps, tiles, stages;      /* rows of x of a group; warps, and instructions of one along weights */
+  bool columns;                             /* weights are the instruction's columns, else its rows */
+  uint32_t own;                             /* neighbours along the terms that a lane has of a column */
 } weights;
 
 static int64_t extent_of(const tg_uop *range) {
@@ -126,12 +138,24 @@ static bool find_factors(weights *c) {
   return false;
 }
 
-/* f16 in, f32 out, 16 x 8 results, 16 terms, in four of which a lane's neighbours are a word apart. */
+/* Neighbours along the terms that a lane has of a column; 0: they are no digit of their own. */
+static uint32_t neighbours(const tg_matrix_row *row) {
+  tg_layout l = tg_matrix_layout(row, 1);
+  const tg_layout_digit *d = l.dim[0].digit;
+  return l.dim[0].n && d[0].place == TG_IN_REG && d[0].stride == 1 ? d[0].size : 0;
+}
+
+/* f16 in, f32 out, 16 terms; where lanes load matrices 16 x 8 results, in four of which a lane's neighbours are a word
+ * apart, else 16 x 16, of which a lane has neighbours along one column. */
 static bool find_instruction(weights *c) {
-  for (uint32_t i = 0; (c->row = tg_matrix_at(i)); i++)
-    if (c->row->a_type == TG_F16 && c->row->c_type == TG_F32 && c->row->m == 16 && c->row->n == 8 && c->row->k == 16 &&
-        c->row->form == TG_MATRIX_PTX && tg_matrix_on(c->row, c->n->l->target))
-      return true;
+  const tg_target *t = c->n->l->target;
+  for (uint32_t i = 0; (c->row = tg_matrix_at(i)); i++) {
+    const tg_matrix_row *r = c->row;
+    if (r->a_type != TG_F16 || r->c_type != TG_F32 || r->m != 16 || r->k != 16 || !tg_matrix_on(r, t)) continue;
+    c->columns = r->form != TG_MATRIX_PTX;
+    c->own = neighbours(r);
+    if (c->columns ? r->n == 16 && c->own >= 4 : r->n == 8 && t->loads_matrices && t->async_copy) return true;
+  }
   return false;
 }
 
@@ -174,11 +198,43 @@ static bool find(weights *c, uint32_t depth, const tg_uop *const *chain) {
 
 /* ---- sizes ---- */
 
+/* Bytes of an element of the scale's copy: where a lane has a column, it is made f32 once, for all rows of x. */
+static int64_t scale_bytes(const weights *c) { return c->columns ? 4 : tg_type_bytes(c->scale->type); }
+
 static uint64_t bytes_of_stage(const weights *c) {
   int64_t terms = c->block * c->group;
   uint64_t rows = (uint64_t)c->warps * c->tiles * 16, scale = 0;
-  if (c->scale) scale = rows * (uint64_t)c->block * (uint64_t)tg_type_bytes(c->scale->type);
+  if (c->scale) scale = rows * (uint64_t)c->block * (uint64_t)scale_bytes(c);
   return rows * ((uint64_t)terms / 2 + UNIT) + (uint64_t)c->rows * ((uint64_t)terms * 2 + 64) + scale;
+}
+
+/* Registers of a thread, if all that it multiplies of a block is loaded first, as LLVM may: weights as words and
+ * unpacked, x, and the sums of a group and of all. Matrix loads are volatile, and stay where they are. */
+static bool has_registers(const weights *c) {
+  const tg_target *t = c->n->l->target;
+  int64_t terms = c->block * c->group, of_row = terms * c->own / c->row->k, rows = c->rows / 16;
+  int64_t operands = of_row * (rows + c->tiles) / 2 + of_row * c->tiles / 8, sums = 2 * 256 / t->lanes * rows * c->tiles;
+  return !c->columns || operands + sums <= t->vector_registers;
+}
+
+static bool has_room(const weights *c) {
+  return c->stages * bytes_of_stage(c) <= c->n->l->target->local_bytes / 2 && has_registers(c);
+}
+
+/* The longest block that has room, of groups, or of terms where there are none. */
+static bool find_block(weights *c) {
+  const tg_target *t = c->n->l->target;
+  const int64_t all = extent_of(c->g ? c->g : c->k), least = c->g ? 1 : PIECE, of = c->g ? c->group : 1;
+  for (int64_t size = MOST_TERMS / of; size >= least; size /= 2) {
+    if (size > least && all % size) continue;
+    if (c->g) c->block = size;
+    else c->block = 1, c->group = size;
+    c->scale = NULL;
+    find_scale(c);
+    for (c->stages = t->async_copy ? STAGES : 1; c->stages > 2 && !has_room(c); c->stages--) {}
+    if (has_room(c)) return true;
+  }
+  return false;
 }
 
 /* Half of LOCAL memory, so that a second group computes while one waits; as large a tile as leaves each core two. */
@@ -186,33 +242,28 @@ static bool choose(weights *c) {
   const tg_target *t = c->n->l->target;
   int64_t rows = (int64_t)tg_bounds_of(c->n->j, tg_extent(c->m)).hi, most = MOST_ROWS, all = extent_of(c->n_);
   if (rows < most) most = rows;
-  c->rows = (uint32_t)(most + 7) / 8 * 8;
-  c->block = 1;
-  while (c->g && 2 * c->block * c->group <= MOST_TERMS && extent_of(c->g) % (2 * c->block) == 0) c->block *= 2;
-  if (!c->g)   /* blocks of terms are the groups */
-    for (c->group = PIECE; 2 * c->group <= MOST_TERMS && extent_of(c->k) % (2 * c->group) == 0;) c->group *= 2;
-  if (c->block * c->group > MOST_TERMS) return false;
-  find_scale(c);
+  const uint32_t side = c->columns ? c->row->m : c->row->n;
+  c->rows = (uint32_t)(most + side - 1) / side * side;
   static const struct { uint32_t warps, tiles; } sizes[] = {{4, 2}, {4, 1}, {2, 1}};
+  bool found = false;
   for (size_t i = 0; i < TG_COUNT(sizes); i++) {
     c->warps = sizes[i].warps;
     c->tiles = sizes[i].tiles;
-    for (c->stages = STAGES; c->stages > 2 && c->stages * bytes_of_stage(c) > t->local_bytes / 2; c->stages--) {}
-    if (c->stages * bytes_of_stage(c) > t->local_bytes / 2) continue;
+    if (!(found = find_block(c))) continue;
     if (all < 0 || all / (16 * c->warps * c->tiles) >= GROUPS_A_CORE * (int64_t)t->threads) return true;
   }
-  return c->stages * bytes_of_stage(c) <= t->local_bytes / 2;
+  return found;
 }
 
 /* ---- words ---- */
 
-/* The rows of the copy by at most so many threads. */
-static void by_threads(tg_words *w, const char *copy, int64_t rows, int64_t threads) {
+/* The rows of the copy, its dimension `own`, by at most so many threads. */
+static void by_threads(tg_words *w, const char *copy, uint32_t own, int64_t rows, int64_t threads) {
   if (rows > threads) {
-    tg_say(w, "split %s.0 %lld as %s.o %s.i", copy, (long long)threads, copy, copy);
+    tg_say(w, "split %s.%u %lld as %s.o %s.i", copy, own, (long long)threads, copy, copy);
     if (threads > 1) tg_say(w, "local %s.i", copy);
     tg_say(w, "upcast %s.o", copy);
-  } else tg_say(w, "local %s.0", copy);
+  } else tg_say(w, "local %s.%u", copy, own);
 }
 
 /* The dimension of the rows, the other than that of the terms, which is the last. */
@@ -222,6 +273,10 @@ static uint32_t rows_of(const weights *c, const tg_uop *load, const tg_uop *rang
   return 0;
 }
 
+static const char *in_ring(const weights *c, tg_words *w) {
+  return c->stages > 1 ? tg_format(w->env, " depth=%u", c->stages) : "";
+}
+
 /* A copy of rows that are `padding` bytes longer than they are, so that a matrix load's rows, or those that eight lanes
  * read 16 bytes of, lie in different banks at constant distances; 16 bytes by each thread. */
 static void copy(const weights *c, tg_words *w, const char *at, const tg_uop *load, const tg_uop *range, int64_t rows,
@@ -229,22 +284,85 @@ static void copy(const weights *c, tg_words *w, const char *at, const tg_uop *lo
   int64_t unit = UNIT / tg_type_bytes(load->type), threads = (int64_t)c->warps * c->n->l->target->lanes;
   const char *name = tg_buffer_info(c->n->j, load->src[0])->name, *b = tg_format(w->env, "%s.tile", name);
   uint32_t last = tg_access_rank(load) - 1;
-  tg_say(w, "stage %s at %s as %s[d%u, d%u] pitch=%lld depth=%u", name, at, b, rows_of(c, load, range), last,
-      (long long)(elements + padding / tg_type_bytes(load->type)), c->stages);
+  const char *wider = c->columns && load == c->scale && load->type != TG_F32 ? " as f32" : "";
+  tg_say(w, "stage %s at %s as %s[d%u, d%u]%s pitch=%lld%s", name, at, b, rows_of(c, load, range), last, wider,
+         (long long)(elements + padding / tg_type_bytes(load->type)), in_ring(c, w));
   if (elements > unit) {
     tg_say(w, "split %s.1 %lld as %s.q %s.v", b, (long long)unit, b, b);
     tg_say(w, "upcast %s.v", b);
     tg_say(w, "local %s.q", b);
     threads /= elements / unit;
   } else tg_say(w, "upcast %s.1", b);
-  by_threads(w, b, rows, threads);
+  by_threads(w, b, 0, rows, threads);
+}
+
+/* Of x, with the terms of each word of weights in the order in which these are unpacked. Units of 16 bytes change
+ * places, so that those of eight rows lie in different banks; where a lane has several, they are that many copies. */
+static void copy_in_order(const weights *c, tg_words *w, const char *at, int64_t rows, int64_t terms) {
+  int64_t units = terms / 8, several = c->own / 8, threads = (int64_t)c->warps * c->n->l->target->lanes / units;
+  const char *name = tg_buffer_info(c->n->j, c->x->src[0])->name, *b = tg_format(w->env, "%s.tile", name);
+  uint32_t last = tg_access_rank(c->x) - 1, own = rows_of(c, c->x, c->m), first = several > 1;
+  tg_str layout = tg_str_new(w->env);
+  if (first) {
+    tg_str_printf(&layout, "d%u/8%%%lld, ", last, (long long)several);
+    units /= several;
+  }
+  tg_str_printf(&layout, "d%u, d%u/%lld", own, last, first ? 8 * (long long)several : 8);
+  if (units > 1) tg_str_printf(&layout, " ^ d%u%%%d", own, units < 8 ? (int)units : 8);
+  tg_say(w, "stage %s at %s as %s[%s, d%u%%4, d%u/4%%2]%s", name, at, b, layout.data, last, last, in_ring(c, w));
+  tg_say(w, "upcast %s.%u", b, first + 3);
+  tg_say(w, "upcast %s.%u", b, first + 2);
+  if (first) tg_say(w, "local %s.0", b);
+  if (units > 1) tg_say(w, "local %s.%u", b, first + 1);
+  by_threads(w, b, first, rows, threads);
 }
 
 static void copies(const weights *c, tg_words *w, const char *at) {
   int64_t tile = 16 * c->warps * c->tiles, terms = c->block * c->group;
+  int64_t rows = tg_uses(c->n->j, c->x, c->m) ? c->rows : 1;
   copy(c, w, at, c->weights, c->n_, tile, terms / 2, terms > PIECE ? UNIT : 0);
-  copy(c, w, at, c->x, c->m, tg_uses(c->n->j, c->x, c->m) ? c->rows : 1, terms, terms % 64 ? 0 : 64);
+  if (c->columns) copy_in_order(c, w, at, rows, terms);
+  else copy(c, w, at, c->x, c->m, rows, terms, terms % 64 ? 0 : 64);
   if (c->scale) copy(c, w, at, c->scale, c->n_, tile, c->block, 0);
+}
+
+/* The terms of a piece in the order in which instructions take them; kb.terms: those of one. */
+static void say_terms(const weights *c, tg_words *w, const char *terms, const char *kb) {
+  const bool whole = c->columns && c->own >= 8;   /* words in one instruction */
+  if (whole) {
+    tg_say(w, "split %s %u as %s.t %s.i", terms, c->row->k, kb, kb);
+    terms = tg_format(w->env, "%s.i", kb);
+  }
+  tg_say(w, "split %s 8 as %s.w %s.e", terms, kb, kb);
+  tg_say(w, "split %s.e 4 as %s.r %s.q", kb, kb, kb);
+  const char *q = whole ? "q" : "f";
+  if (!whole) tg_say(w, "split %s.q 2 as %s.t %s.f", kb, kb, kb);
+  if (c->columns) {
+    tg_say(w, "order %s.t %s.w %s.%s %s.r", kb, kb, kb, q, kb);
+    tg_say(w, "fuse %s.w %s.%s as %s.wq", kb, kb, q, kb);
+    tg_say(w, "fuse %s.wq %s.r as %s.terms", kb, kb, kb);
+  } else {
+    tg_say(w, "order %s.t %s.f %s.w %s.r", kb, kb, kb, kb);
+    tg_say(w, "fuse %s.f %s.w as %s.fw", kb, kb, kb);
+    tg_say(w, "fuse %s.fw %s.r as %s.terms", kb, kb, kb);
+  }
+  tg_say(w, "unroll %s.t", kb);
+}
+
+/* A warp's tiles, each with all rows of x. */
+static void say_tiles(const weights *c, tg_words *w, const char *nb, const char *mb, const char *kb) {
+  if (c->tiles > 1) {
+    tg_say(w, "split %s.t %u as %s.w %s.h", nb, 16 * c->tiles, nb, nb);
+    tg_say(w, "split %s.h 16 as %s.r %s.u", nb, nb, nb);
+    tg_say(w, "order %s.w %s.r %s.t %s.u", nb, nb, mb, nb);
+  } else {
+    tg_say(w, "split %s.t 16 as %s.w %s.u", nb, nb, nb);
+    tg_say(w, "order %s.w %s.t %s.u", nb, mb, nb);
+  }
+  const char *i = tg_format(w->env, "%s.u", nb), *j = tg_format(w->env, "%s.t", mb);
+  tg_say(w, "contract %s i=%s j=%s k=%s.terms", c->row->name, c->columns ? j : i, c->columns ? i : j, kb);
+  if (c->tiles > 1) tg_say(w, "upcast %s.r", nb);
+  tg_say(w, "local %s.w", nb);
 }
 
 static void write_words(const weights *c, tg_words *w) {
@@ -268,24 +386,8 @@ static void write_words(const weights *c, tg_words *w) {
     tg_say(w, "unroll %s.c", kb);
     terms = tg_format(w->env, "%s.p", kb);
   }
-  tg_say(w, "split %s 8 as %s.w %s.e", terms, kb, kb);
-  tg_say(w, "split %s.e 4 as %s.r %s.q", kb, kb, kb);
-  tg_say(w, "split %s.q 2 as %s.t %s.f", kb, kb, kb);
-  tg_say(w, "order %s.t %s.f %s.w %s.r", kb, kb, kb, kb);
-  tg_say(w, "fuse %s.f %s.w as %s.fw", kb, kb, kb);
-  tg_say(w, "fuse %s.fw %s.r as %s.fwr", kb, kb, kb);
-  tg_say(w, "unroll %s.t", kb);
-  if (c->tiles > 1) {
-    tg_say(w, "split %s.t %u as %s.w %s.h", nb, 16 * c->tiles, nb, nb);
-    tg_say(w, "split %s.h 16 as %s.r %s.u", nb, nb, nb);
-    tg_say(w, "order %s.w %s.r %s.t %s.u", nb, nb, mb, nb);
-  } else {
-    tg_say(w, "split %s.t 16 as %s.w %s.u", nb, nb, nb);
-    tg_say(w, "order %s.w %s.t %s.u", nb, mb, nb);
-  }
-  tg_say(w, "contract %s i=%s.u j=%s.t k=%s.fwr", c->row->name, nb, mb, kb);
-  if (c->tiles > 1) tg_say(w, "upcast %s.r", nb);
-  tg_say(w, "local %s.w", nb);
+  say_terms(c, w, terms, kb);
+  say_tiles(c, w, nb, mb, kb);
   if (c->block > 1) tg_say(w, "unroll %s.s", gb);
   tg_say(w, "global %s.b", nb);
   tg_say(w, "global %s.b", mb);
@@ -295,8 +397,7 @@ bool tg_device_weights(tg_nest *n, uint32_t depth, const tg_uop *const *chain) {
   const tg_target *t = n->l->target;
   weights c = {.n = n};
   tg_words w = {.env = &n->j->env};
-  if (n->versioned || !t->loads_matrices || !t->async_copy || !t->local_bytes || !find(&c, depth, chain) || !choose(&c))
-    return false;
+  if (n->versioned || !t->local_bytes || !find(&c, depth, chain) || !choose(&c)) return false;
   write_words(&c, &w);
   return tg_device_try(n, &w);
 }

@@ -163,6 +163,9 @@ void tg_device_loop(tg_emitter *, LLVMValueRef back);
 void tg_device_launch(tg_emitter *, tg_code_info *info);
 /* At the start of what a gate guards: the branch around it stays, where all lanes of a wave may find the gate shut. */
 void tg_device_keep_branch(tg_emitter *e);
+/* What is stored under a gate: it is computed before the branch. Where a matrix instruction computes it, LLVM would
+ * move that behind the branch, on AMD, where lanes are off then. */
+LLVMValueRef tg_device_computed(tg_emitter *e, const tg_uop *store, LLVMValueRef v);
 /* warps per workgroup; 0: it is a single thread */
 uint32_t tg_device_warps(const tg_emitter *);
 LLVMValueRef tg_device_intrinsic(tg_emitter *, const char *name, LLVMTypeRef *overload, unsigned overloads,

@@ -6,6 +6,7 @@
  * no other arguments and no undefined symbols. */
 #include "jit/emit.h"
 #include "ranges/ranges.h"
+#include "target/matrix.h"
 
 enum { MAX_GLOBAL = 16, GRID_YZ = 65535 };
 
@@ -13,6 +14,7 @@ typedef struct { const tg_uop *range; uint32_t dim; } grid_range;
 
 struct emit_device {
   bool amd;
+  uint8_t matrices;                    /* 0: not asked; 1: no matrix instruction; 2: some */
   LLVMTypeRef global_pointer;
   LLVMValueRef loop;           /* metadata of every loop */
   LLVMValueRef local;          /* NVPTX: one array for all LOCAL buffers; its size is given at launch */
@@ -347,6 +349,34 @@ void tg_device_keep_branch(tg_emitter *e) {
   if (!e->device->amd) return;
   LLVMValueRef nothing = LLVMGetInlineAsm(type, "", 0, "", 0, 1, 0, LLVMInlineAsmDialectATT, 0);
   LLVMBuildCall2(e->b, type, nothing, NULL, 0, "");
+}
+
+/* One that all lanes compute together. */
+static bool has_matrix(const tg_emitter *e) {
+  for (uint32_t i = 0; i < e->j->uops.n; i++)
+    if (e->j->uops.data[i]->op == TG_OP_MATRIX &&
+        tg_matrix_lanes(tg_matrix_find(tg_matrix_name(e->j, e->j->uops.data[i]))) > 1)
+      return true;
+  return false;
+}
+
+LLVMValueRef tg_device_computed(tg_emitter *e, const tg_uop *store, LLVMValueRef v) {
+  static const char same[] = "=v,0";
+  emit_device *d = e->device;
+  if (!d || !d->amd || LLVMIsConstant(v)) return v;
+  if (!d->matrices) d->matrices = 1 + has_matrix(e);
+  LLVMTypeRef old = LLVMTypeOf(v), word = e->integer[32];
+  uint32_t lanes = LLVMGetTypeKind(old) == LLVMVectorTypeKind ? LLVMGetVectorSize(old) : 1;
+  uint32_t bits = lanes * 8 * (uint32_t)tg_type_bytes(tg_define_of(store->src[0])->type);
+  if (d->matrices == 1 || bits > 512 || (bits > 32 && bits % 32)) return v;
+  LLVMTypeRef narrow = bits < 32 ? e->integer[bits] : NULL, type = bits <= 32 ? word : LLVMVectorType(word, bits / 32);
+  LLVMTypeRef call = LLVMFunctionType(type, &type, 1, 0);
+  v = LLVMBuildBitCast(e->b, v, narrow ? narrow : type, "");
+  if (narrow) v = LLVMBuildZExt(e->b, v, word, "");
+  LLVMValueRef nothing = LLVMGetInlineAsm(call, "", 0, same, sizeof same - 1, 1, 0, LLVMInlineAsmDialectATT, 0);
+  v = LLVMBuildCall2(e->b, call, nothing, &v, 1, "");
+  if (narrow) v = LLVMBuildTrunc(e->b, v, narrow, "");
+  return LLVMBuildBitCast(e->b, v, old, "");
 }
 
 /* ---- atomics ---- */

@@ -56,7 +56,7 @@ static void store_all(tg_emitter *e, const tg_uop *const *list, uint32_t n) {
   uint32_t align[MOST];
   for (uint32_t i = 0; i < n; i++) {
     p[i] = tg_emit_contiguous(e, list[i], 1, &align[i]);
-    v[i] = tg_emit_get(e, tg_stored(list[i]), 1);
+    v[i] = tg_device_computed(e, list[i], tg_emit_get(e, tg_stored(list[i]), 1));
   }
   LLVMBasicBlockRef after = tg_emit_open_gate(e, tg_emit_get(e, tg_gate(list[0]), 1));
   for (uint32_t i = 0; i < n; i++) {

@@ -649,6 +649,7 @@ void tg_emit_store(tg_emitter *e, const tg_uop *u) {
     return;
   }
   LLVMValueRef v = to_memory(e, define->type, lanes, tg_emit_get(e, value, lanes));
+  if (gate) v = tg_device_computed(e, u, v);
   bool branch = gate && (gate->lanes == 1 || lanes == 1);
   LLVMValueRef mask = !gate ? NULL : tg_emit_get(e, gate, branch ? 1 : lanes);
   if (a.backwards) v = reversed(e, v);

@@ -137,19 +137,19 @@ static bool field_of(const tg_emitter *e, LLVMValueRef convert, field *f) {
          f->added > -MOST_ADDED && f->added < MOST_ADDED;
 }
 
-/* On NVIDIA one instruction, which LLVM makes two of. */
+/* One instruction, of which LLVM makes two: on NVIDIA always, on AMD where instructions take no wide constants. There
+ * the mask and the number's bits wait in registers, of which one may be a scalar one. */
 LLVMValueRef tg_emit_masked_magic(tg_emitter *e, LLVMValueRef word, uint32_t mask, uint32_t magic) {
-  static const char text[] = "lop3.b32 $0, $1, $2, $3, 0xEA;", constraints[] = "=r,r,n,n";
   static const char *const says[] = {"nounwind", "willreturn", "memory"};   /* loads may move across it */
-  LLVMTypeRef i32 = e->integer[32];
-  if (e->target->arch != TG_ARCH_NVPTX) {
-    LLVMValueRef bits = LLVMBuildAnd(e->b, word, LLVMConstInt(i32, mask, 0), "");
-    return LLVMBuildOr(e->b, bits, LLVMConstInt(i32, magic, 0), "");
-  }
-  LLVMTypeRef types[3] = {i32, i32, i32}, type = LLVMFunctionType(i32, types, 3, 0);
-  LLVMValueRef args[3] = {word, LLVMConstInt(i32, mask, 0), LLVMConstInt(i32, magic, 0)},
-               fn = LLVMGetInlineAsm(type, text, sizeof text - 1, constraints, sizeof constraints - 1, 0, 0,
-                                     LLVMInlineAsmDialectATT, 0),
+  LLVMTypeRef i32 = e->integer[32], types[3] = {i32, i32, i32}, type = LLVMFunctionType(i32, types, 3, 0);
+  LLVMValueRef args[3] = {word, LLVMConstInt(i32, mask, 0), LLVMConstInt(i32, magic, 0)};
+  const bool nvidia = e->target->arch == TG_ARCH_NVPTX;
+  if (!nvidia && e->target->wide_constants)
+    return LLVMBuildOr(e->b, LLVMBuildAnd(e->b, word, args[1], ""), args[2], "");
+  const char *text = nvidia ? "lop3.b32 $0, $1, $2, $3, 0xEA;" : "v_and_or_b32 $0, $1, $2, $3",
+             *constraints = nvidia ? "=r,r,n,n" : "=v,v,s,v";
+  LLVMValueRef fn = LLVMGetInlineAsm(type, (char *)(uintptr_t)text, strlen(text), (char *)(uintptr_t)constraints,
+                                     strlen(constraints), 0, 0, LLVMInlineAsmDialectATT, 0),
                v = LLVMBuildCall2(e->b, type, fn, args, 3, "");
   for (size_t i = 0; i < TG_COUNT(says); i++) {
     unsigned kind = LLVMGetEnumAttributeKindForName(says[i], strlen(says[i]));

@@ -52,6 +52,7 @@ static void register_amdgpu(void) {
   LLVMInitializeAMDGPUTarget();
   LLVMInitializeAMDGPUTargetMC();
   LLVMInitializeAMDGPUAsmPrinter();
+  LLVMInitializeAMDGPUAsmParser();   /* of instructions that the emitter writes itself */
   LLVMInitializeAMDGPUDisassembler();
 }
 
