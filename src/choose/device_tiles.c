@@ -95,16 +95,11 @@ static double cost_of(tg_device_product *c, int64_t rows, int64_t columns, doubl
   return least;
 }
 
-/* Can lanes read the instruction's operands in wide loads? */
-static bool may_load_wide(const tg_device_product *c) {
-  return c->n->l->target->loads_matrices || (c->a.along_terms && c->b.along_terms);
-}
-
 /* Registers of a thread for elements under way that are loaded one by one: bytes of a row that begins anywhere take one
- * each until they are packed. Asynchronous copies pass none. */
+ * each until they are packed, and where each is of another row, one for its place. Asynchronous copies pass none. */
 static uint32_t single_loads(const tg_device_product *c, const tg_device_operand *o, uint32_t own, uint32_t threads) {
   bool single = o->vector == 1 && tg_type_bytes(c->row->a_type) == 1;
-  return single && !c->n->l->target->async_copy ? own * c->terms / threads : 0;
+  return single && !c->n->l->target->async_copy ? own * c->terms / threads * (o->along_terms ? 1 : 2) : 0;
 }
 
 /* Half of a core's registers and half of its LOCAL memory, so that a second group computes while one waits at its
@@ -143,7 +138,7 @@ bool tg_device_product_tiles(tg_device_product *c) {
         }
   if (least > 0) *c = best;
   int64_t terms = extent_of(c->sum);
-  return least > 0 && may_load_wide(c) && (terms < 0 || blocks(terms, c->terms) > 1);
+  return least > 0 && (terms < 0 || blocks(terms, c->terms) > 1);
 }
 
 /* The same without an instruction, for 16 x 16 threads of e x e elements: each term takes a thread e * e

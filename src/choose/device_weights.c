@@ -213,7 +213,8 @@ static uint64_t bytes_of_stage(const weights *c) {
 static bool has_registers(const weights *c) {
   const tg_target *t = c->n->l->target;
   int64_t terms = c->block * c->group, of_row = terms * c->own / c->row->k, rows = c->rows / 16;
-  int64_t operands = of_row * (rows + c->tiles) / 2 + of_row * c->tiles / 8, sums = 2 * 256 / t->lanes * rows * c->tiles;
+  int64_t operands = of_row * (rows + c->tiles) / 2 + of_row * c->tiles / 8;
+  int64_t sums = 2 * 256 / t->lanes * rows * c->tiles;
   return !c->columns || operands + sums <= t->vector_registers;
 }
 
