@@ -359,11 +359,17 @@ void tg_emit_close_gate(tg_emitter *e, LLVMBasicBlockRef after) {
   LLVMPositionBuilderAtEnd(e->b, after);
 }
 
-/* Branches on whether the mask is true in all lanes; what is built next goes to the block where it is. */
+/* Branches on whether the mask is true in all lanes, which is asked once for accesses with one mask; what is built next
+ * goes to the block where it is. */
 static void open_both(tg_emitter *e, LLVMValueRef mask, LLVMBasicBlockRef *all, LLVMBasicBlockRef *some,
                       LLVMBasicBlockRef *after) {
-  LLVMValueRef open = e->tasks ? tg_tasks_reduce(e, true, mask)
-                               : tg_emit_call(e, "llvm.vector.reduce.and", LLVMTypeOf(mask), &mask, 1);
+  static const char asked;
+  LLVMValueRef open = tg_emit_memo_get(e, mask, &asked);
+  if (!open) {
+    open = e->tasks ? tg_tasks_reduce(e, true, mask)
+                    : tg_emit_call(e, "llvm.vector.reduce.and", LLVMTypeOf(mask), &mask, 1);
+    tg_emit_memo_set(e, mask, &asked, open, e->depth);
+  }
   *all = LLVMAppendBasicBlockInContext(e->c, e->fn, ""), *some = LLVMAppendBasicBlockInContext(e->c, e->fn, ""),
   *after = LLVMAppendBasicBlockInContext(e->c, e->fn, "");
   LLVMBuildCondBr(e->b, open, *all, *some);
@@ -630,6 +636,23 @@ uint32_t tg_emit_store_lanes(const tg_uop *u) {
   return gate && gate->lanes > lanes ? gate->lanes : lanes;
 }
 
+/* A store whose mask is not known: without it if it is true in all lanes, where masked ones are dear. */
+static void masked_store(tg_emitter *e, const tg_uop *u, const address *a, LLVMValueRef mask, LLVMValueRef value,
+                         uint32_t lanes) {
+  LLVMBasicBlockRef all, some, behind;
+  if (e->device || e->tasks || LLVMIsConstant(mask) || !tg_machine_asks_masks(&e->target->machine)) {
+    tg_emit_masked_store(e, a->pointer, mask, value, a->align);
+    return;
+  }
+  open_both(e, mask, &all, &some, &behind);
+  plain_store(e, u, a, value, lanes);
+  LLVMBuildBr(e->b, behind);
+  LLVMPositionBuilderAtEnd(e->b, some);
+  tg_emit_masked_store(e, a->pointer, mask, value, a->align);
+  LLVMBuildBr(e->b, behind);
+  LLVMPositionBuilderAtEnd(e->b, behind);
+}
+
 void tg_emit_store(tg_emitter *e, const tg_uop *u) {
   const tg_uop *define = tg_define_of(u->src[0]), *gate = tg_gate(u), *value = tg_stored(u);
   if (gate && gate->op == TG_OP_CONST && !gate->arg) return;
@@ -678,7 +701,7 @@ void tg_emit_store(tg_emitter *e, const tg_uop *u) {
   else if (a.offsets)
     tg_emit_masked(e, "llvm.masked.scatter", true, a.offsets, mask && !branch ? mask : full_mask(e, lanes), v, a.align);
   else if (a.step) tg_emit_store_steps(e, a.step, a.pointer, mask && !branch ? mask : NULL, v, a.align);
-  else if (mask && !branch) tg_emit_masked_store(e, a.pointer, mask, v, a.align);
+  else if (mask && !branch) masked_store(e, u, &a, mask, v, lanes);
   else plain_store(e, u, &a, v, lanes);
   if (after) tg_emit_close_gate(e, after);
 }

@@ -108,6 +108,25 @@ static void count_load(tg_cost_walk *w, tg_cost_ports *p, const tg_uop *u) {
   }
 }
 
+/* The part of its executions in which a mask is true in all lanes, of steps of a vector along what it compares: lanes
+ * that stand side by side with a bound. Of another mask nothing is known: 0. */
+static double open_part(tg_cost_walk *w, const tg_uop *mask) {
+  if (mask->lanes == 1) return 1;
+  if (mask->op == TG_OP_AND) return fmin(open_part(w, mask->src[0]), open_part(w, mask->src[1]));
+  if (mask->op != TG_OP_LT || mask->src[1]->lanes > 1) return 0;
+  tg_bounds of = tg_bounds_of(w->j, mask->src[0]), below = tg_bounds_of(w->j, mask->src[1]);
+  double lanes = mask->lanes, from = (double)of.lo, steps = ((double)of.hi + 1 - from) / lanes;
+  return fmin(1, fmax(0, floor(((double)below.lo - from) / lanes) / ceil(steps)));
+}
+
+/* Code may ask whether the mask is true in all lanes (jit/emit_memory.c): a test and a branch more. */
+static double masked_store(tg_cost_walk *w, const tg_uop *mask, double store, double n, tg_cost_ports *p) {
+  const tg_machine *m = w->machine;
+  double masked = fmax(store, n * m->masked_store), open = tg_machine_asks_masks(m) ? open_part(w, mask) : 0;
+  if (tg_machine_asks_masks(m)) p->instructions += 2;
+  return open * store + (1 - open) * masked;
+}
+
 static void count_store(tg_cost_walk *w, tg_cost_ports *p, const tg_uop *u) {
   const tg_machine *m = w->machine;
   const tg_uop *v = tg_stored(u), *gate = tg_gate(u);
@@ -115,7 +134,7 @@ static void count_store(tg_cost_walk *w, tg_cost_ports *p, const tg_uop *u) {
   double steps = u->src[1]->lanes > 1 ? (double)steps_of(u) : 0;
   if (contiguous(u)) {
     bool masked = gate && gate->lanes > 1;
-    p->stores += (masked ? fmax(store, n * m->masked_store) : store) + n * crossing(w, u, bytes) * m->cross_store;
+    p->stores += (masked ? masked_store(w, gate, store, n, p) : store) + n * crossing(w, u, bytes) * m->cross_store;
     p->instructions += masked ? 2 * n : n;
   } else if (steps > 0) {
     p->stores += steps * fmax(store, n * m->masked_store);

@@ -32,6 +32,11 @@ const tg_machine *tg_machine_at(uint32_t i);
 /* Cycles of a rate of instructions per cycle for a value of that many bytes: of fewer than 16 as of 16; of more than
  * the widest vector as many as it has pieces. */
 double tg_machine_cycles(const double rate[TG_MACHINE_WIDTHS], double bytes);
+/* Are masked stores so dear that code asks first whether the mask is true in all lanes, and then stores without it?
+ * They are if one costs more than a store and what the end of a loop does, where the answer is another. */
+static inline bool tg_machine_asks_masks(const tg_machine *m) {
+  return m->store[0] > 0 && m->masked_store > 1 / m->store[0] + m->mispredict / 2;
+}
 /* A number that two rows share only if all their values are equal; part of the cache's key. */
 uint64_t tg_machine_hash(const tg_machine *m);
 /* Is the processor in the row's list? For AArch64: maker "arm", the implementer as family, the part as model. */

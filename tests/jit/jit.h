@@ -72,17 +72,21 @@ static inline void program_end(program *p) {
 }
 
 /* gathers: as if it had the other kind. */
-static inline tg_jit *open_jit_of(const char *target, bool gathers) {
-  tg_target t;
+static inline tg_jit *open_jit_for(const tg_target *t) {
   tg_env e;
   tg_allocator a = tg_allocator_default();
   tg_jit *jit = NULL;
   tg_env_init(&e, NULL);
-  bool known = tg_target_named(&t, target);
-  t.gathers_slowly ^= gathers;
-  if (!known || tg_jit_open(&jit, &a, &t, TG_JIT_VERIFY, &e) != TG_OK) fprintf(stderr, "%s: %s\n", target, e.message);
+  if (tg_jit_open(&jit, &a, t, TG_JIT_VERIFY, &e) != TG_OK) fprintf(stderr, "%s: %s\n", t->name, e.message);
   tg_env_drop(&e);
   return jit;
+}
+
+static inline tg_jit *open_jit_of(const char *target, bool gathers) {
+  tg_target t;
+  if (!tg_target_named(&t, target)) return fprintf(stderr, "%s: no such target\n", target), NULL;
+  t.gathers_slowly ^= gathers;
+  return open_jit_for(&t);
 }
 
 /* Ops of f16 reach the emitter where the target converts it alone: elsewhere pass `types` has made them code of integers. */

@@ -535,6 +535,37 @@ static void cut_masks(const char *target, uint32_t open, bool varies, const char
   tg_jit_close(jit);
 }
 
+/* Where a masked store is dear, a store asks whether its mask is true in all lanes, and is a plain one there: both are
+ * made, and the mask is asked once for all stores under it. */
+static void asked_masks(const char *target, double masked_store, bool asks) {
+  tg_target row;
+  CHECK(tg_target_named(&row, target), "%s", target);
+  row.machine.masked_store = masked_store;
+  tg_jit *jit = open_jit_for(&row);
+  scene s = {.n = 0};
+  program_begin(&s.p, jit);
+  tg_job *j = &s.p.j;
+  const tg_uop *in = global(&s, "a", TG_F32, TG_ROLE_IN, 64), *out = global(&s, "r", TG_F32, TG_ROLE_OUT, 64),
+               *more = global(&s, "q", TG_F32, TG_ROLE_OUT, 64);
+  const tg_uop *i = range_of(&s.p, "i", i64c(j, 8), TG_LOOP), *at = plus(&s, times(&s, i, 8), tg_iota(j, TG_I64, 8)),
+               *gate = less(&s, at, 53), *v = load(&s, in, at, NULL, NULL);
+  store(&s, out, at, v, gate, 0);
+  store(&s, more, at, v, gate, 0);
+  loop(&s, i);
+  bool ok = tg_protect(&j->env, program_compile, &s.p);
+  CHECK(ok, "%s: %s", target, j->env.message);
+  int plain = 0, asked = 0;
+  for (const char *line = ok ? s.p.ir : NULL; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
+    size_t n = strcspn(line, "\n");
+    plain += memmem(line, n, "store <8 x float>", 17) != NULL;
+    asked += memmem(line, n, "= call i1 @llvm.vector.reduce.and", 33) != NULL;
+  }
+  CHECK(plain == (asks ? 2 : 0) && asked == asks, "%s, %g cycles: %d plain stores, %d questions:\n%s", target,
+        masked_store, plain, asked, ok ? s.p.ir : "");
+  program_end(&s.p);
+  tg_jit_close(jit);
+}
+
 /* An operation that the target lacks becomes a call of nothing: an error that names it, not a kernel that jumps into the void. */
 static void missing_function(void) {
   tg_jit *jit = open_jit("x86-64-v2");
@@ -650,6 +681,8 @@ int main(int argc, char **argv) {
     cut_masks("x86-64-v4", 3, varies, "@llvm.masked.load.v4f32");
     cut_masks("x86-64-v4", 7, varies, "@llvm.masked.load.v8f32");
   }
+  asked_masks("x86-64-v3", 12, true);
+  asked_masks("x86-64-v3", 1, false);
   missing_function();
   misplaced(jit);
   tg_jit_close(jit);
