@@ -340,8 +340,8 @@ static double fetched(const level *v, const tg_cost_access_info *a, uint32_t out
     if (a->twin && r == a->twin_loop && r != outer)
       run -= kept * fmin(run, fetched(v, &l->access.data[a->twin - 1], r));
     if (r == outer || r == TG_COST_NONE) return run;
-    double trips = l->loop.data[r].trips;
-    if (!(fabs(a->stride[l->loop.data[r].depth]) * element(a) < v->unit)) run = fmax(run, v->unit);
+    double trips = l->loop.data[r].trips, step = fabs(a->stride[l->loop.data[r].depth]) * element(a);
+    run = fmax(run, step < v->unit ? step : v->unit);
     run = kept * fmin(touched(l, a, r, v->unit), run * trips) + (1 - kept) * run * trips;
   }
 }
