@@ -30,11 +30,10 @@ typedef tg_blas_product product;
 
 /* ---- the process's state ---- */
 
-/* ROW_CLASSES: of rows, and of columns. The last factor: are lines of B a multiple of PAGE apart? */
+/* Of rows, of columns and of terms. The last factor: are lines of B a multiple of PAGE apart? */
 enum {
-  ROW_CLASSES = 9,
-  TERM_CLASSES = 5,
-  SIZE_CLASSES = TERM_CLASSES * ROW_CLASSES * ROW_CLASSES * 2,
+  RANGES = 15,
+  SIZE_CLASSES = RANGES * RANGES * RANGES * 2,
   KINDS = 2 * 2 * 2 * 2 * 2,
   CLASSES = KINDS * SIZE_CLASSES,
   SHARED = KINDS * 2 * 2 * 2
@@ -175,7 +174,7 @@ static void *workspace_of(size_t bytes, bool *own) {
 /* A product is small if none of its sizes is above SMALL: then its plan is for one thread. Kernels are compiled for the
  * wider of these ranges that a class lies in, so that classes can have the same code: up to SMALL terms, copies of all
  * terms of a tile's columns are possible, and up to LONG terms those of FEW rows. */
-enum { FEW = 16, SMALL = 128, LONG = 1 << 16, DIGITS = 32 };
+enum { FEW = 16, SMALL = 128, LONG = 1 << 16 };
 static const tg_dim small_rows[] = {{1, 0}, {2, FEW}, {FEW + 1, SMALL}}, rows[] = {{1, 0}, {2, FEW}, {FEW + 1,
     INT_MAX}},
                     terms[] = {{1, SMALL}, {SMALL + 1, LONG}, {LONG + 1, INT_MAX}};
@@ -184,21 +183,21 @@ static inline bool is_small(const product *p) { return p->m <= SMALL && p->n <= 
 static int range_of_rows(int64_t n) { return (n > 1) + (n > FEW); }
 static int range_of_terms(int64_t k) { return (k > SMALL) + (k > LONG); }
 
-/* Classes of rows and of terms, by the binary digits of the number below: of each, sizes that one kernel is chosen for.
- */
-static const uint8_t row_class[DIGITS] = {0, 1, 1, 2, 3, 4, 4, 5, 6, 6, 7, 7, 8, 8, 8, 8,
-                                          8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8},
-                     term_class[DIGITS] = {0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3,
-                                           3, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4};
+/* Classes of rows, of columns and of terms: within a factor of two, so that one kernel, which is chosen for all of a
+ * class, suits each of its calls; up to 2^LEAST terms are one class, and so is what is beyond the last. */
+enum { ROWS_LEAST = 0, TERMS_LEAST = 3 };
 
 static inline int digits(int64_t n) { return n > 1 ? 64 - __builtin_clzll((unsigned long long)n - 1) : 0; }
+static inline int range_of(int64_t n, int least) {
+  int r = digits(n) - least;
+  return r < 0 ? 0 : r < RANGES ? r : RANGES - 1;
+}
 
 /* The sizes of the class that n is in. */
-static tg_dim sizes_of(const uint8_t of[DIGITS], int64_t n) {
-  int from = digits(n), to = from;
-  while (from && of[from - 1] == of[to]) from--;
-  while (to + 1 < DIGITS && of[to + 1] == of[from]) to++;
-  return (tg_dim){from ? ((int64_t)1 << (from - 1)) + 1 : 1, to + 1 < DIGITS ? (int64_t)1 << to : INT_MAX};
+static tg_dim sizes_of(int64_t n, int least) {
+  int r = range_of(n, least);
+  return (tg_dim){r ? ((int64_t)1 << (r + least - 1)) + 1 : 1,
+                  r < RANGES - 1 ? (int64_t)1 << (r + least) : INT_MAX};
 }
 
 /* By bits: a comparison of numbers would raise FE_INVALID for a signaling NaN. */
@@ -220,7 +219,7 @@ static inline class class_of(const product *p) {
   bool scaled = !is_one(p, p->alpha), update = !is_zero(p, p->beta);
   bool apart = !p->tb && !((uint64_t)p->ldb << (2 + p->wide) & (PAGE - 1));
   int kind = p->wide | p->ta << 1 | p->tb << 2 | scaled << 3 | update << 4,
-      size = (term_class[digits(p->k)] * ROW_CLASSES + row_class[digits(p->m)]) * ROW_CLASSES + row_class[digits(p->n)];
+      size = (range_of(p->k, TERMS_LEAST) * RANGES + range_of(p->m, ROWS_LEAST)) * RANGES + range_of(p->n, ROWS_LEAST);
   return (class){(kind << 1 | apart) * (SIZE_CLASSES / 2) + size, scaled, update};
 }
 
@@ -276,7 +275,7 @@ static tg_gemm_desc desc_of(const product *p, class c, bool shared) {
       .k = terms[range_of_terms(p->k)],
       .threads = small ? 1 : state.threads ? state.threads : -1,
       .likely = {p->m, p->n, p->k, p->lda, p->ldb, p->ldc},
-      .mostly = {sizes_of(row_class, p->m), sizes_of(row_class, p->n), sizes_of(term_class, p->k)},
+      .mostly = {sizes_of(p->m, ROWS_LEAST), sizes_of(p->n, ROWS_LEAST), sizes_of(p->k, TERMS_LEAST)},
       .flags = TG_GEMM_OVERLAP_UNCHECKED | TG_GEMM_NOT_ZERO | TG_GEMM_ONE_KERNEL};
   if (!shared) return d;
   const tg_dim all = {2, small ? SMALL : INT_MAX}, often = small ? (tg_dim){2, SMALL} : (tg_dim){FEW + 1, FEW * SMALL};
