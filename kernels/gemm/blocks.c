@@ -118,6 +118,35 @@ const char *tg_gemm_rows_tiles(char *text, size_t n, const tg_gemm_problem *p, t
   return text;
 }
 
+tg_gemm_open_columns tg_gemm_split_open_columns(tg_builder *tg_b_, const tg_gemm_problem *p, const tg_gemm_roles *o,
+                                               const char *columns, int64_t wide) {
+  int64_t vl = tg_c(VL);
+  bool halves = vl * tg_type_bytes(p->acc) == 64 && !o->column_k;
+  tg_gemm_open_columns all = {wide, vl, halves ? vl / 2 : vl};
+  char list[64];
+  size_t n = (size_t)snprintf(list, sizeof list, "{%lld", (long long)wide);
+  for (long long size = wide > vl ? vl : vl / 2; size >= all.least; size /= 2)
+    n += (size_t)snprintf(list + n, sizeof list - n, ", %lld", size);
+  tg_kit_word(tg_b_, "split %s %s}%s as ct cv", columns, list, halves ? " cover" : "");
+  tg_kit_word(tg_b_, "order %c cv", o->r);
+  return all;
+}
+
+void tg_gemm_tile_open_columns(tg_builder *tg_b_, const tg_gemm_problem *p, const tg_gemm_roles *o, tg_kit_dim rows,
+                               const tg_gemm_open_columns *all) {
+  enum { CHAINS = 8 };   /* multiply-adds at a time that hide their latency: two ports, four cycles */
+  for (long long size = all->wide; size >= all->least; size = size > all->vl ? all->vl : size / 2) {
+    int64_t vectors = size > all->vl ? size / all->vl : 1, least = (CHAINS + vectors - 1) / vectors, mr = tg_c(MR);
+    char list[96];
+    tg_kit_word(tg_b_, "split ct.by%lld.%c %s as ir%lld iu%lld", size, o->r,
+                tg_gemm_rows_tiles(list, sizeof list, p, rows, p->k, mr < least ? least : mr), size, size);
+    tg_kit_word(tg_b_, "upcast iu%lld", size);
+    if (size > all->vl) tg_kit_word(tg_b_, "split cv.by%lld VL as cu cl", size), tg_kit_word(tg_b_, "upcast cu");
+    if (size > all->vl) tg_kit_word(tg_b_, "lane cl");
+    else tg_kit_word(tg_b_, "lane cv.by%lld", size);
+  }
+}
+
 /* Operands whose strides are known at launch only: compiles a second version for contiguous rows, the usual case. */
 static void known_steps(tg_builder *tg_b_, const tg_gemm_problem *p) {
   const uint8_t majors[] = {p->a_major, p->b_major, p->c_major};

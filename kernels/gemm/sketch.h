@@ -173,6 +173,16 @@ void tg_gemm_panels(tg_builder *b, const tg_gemm_problem *p, bool both);
 const char *tg_gemm_rows_tiles(char *text, size_t n, const tg_gemm_problem *p, tg_kit_dim rows, tg_kit_dim columns,
                                int64_t mr);
 
+/* Columns whose number is open: tiles of `wide`, then single vectors. Vectors of 64 bytes have masks of their own, so
+ * that gates cost nothing: there half a vector is the last size, and no more is computed than in halves, which take
+ * half the time where a processor takes vectors in halves. least: the last size. Words that split the range `columns`
+ * as ct cv, with the rows between them, and that make tiles of those; what has fewer vectors has more rows. */
+typedef struct { int64_t wide, vl, least; } tg_gemm_open_columns;
+tg_gemm_open_columns tg_gemm_split_open_columns(tg_builder *b, const tg_gemm_problem *p, const tg_gemm_roles *o,
+                                               const char *columns, int64_t wide);
+void tg_gemm_tile_open_columns(tg_builder *b, const tg_gemm_problem *p, const tg_gemm_roles *o, tg_kit_dim rows,
+                               const tg_gemm_open_columns *all);
+
 /* dwords.c */
 void tg_gemm_dword_knobs(tg_builder *b);
 const char *tg_gemm_team_space(tg_builder *b);

@@ -3,41 +3,6 @@
 #include <stdio.h>
 #include "gemm/sketch.h"
 
-/* Columns whose number is open: tiles of `wide`, then single vectors. Vectors of 64 bytes have masks of their own, so
- * that gates cost nothing: there half a vector is the last size, and no more is computed than in halves, which take
- * half the time where a processor takes vectors in halves. least: the last size. */
-typedef struct { int64_t wide, vl, least; } open_columns;
-
-static open_columns split_open_columns(tg_builder *tg_b_, const tg_gemm_problem *p, const tg_gemm_roles *o,
-                                       int64_t wide) {
-  int64_t vl = tg_c(VL);
-  bool halves = vl * tg_type_bytes(p->acc) == 64 && !o->column_k;
-  open_columns all = {wide, vl, halves ? vl / 2 : vl};
-  char list[64];
-  size_t n = (size_t)snprintf(list, sizeof list, "{%lld", (long long)wide);
-  for (long long size = wide > vl ? vl : vl / 2; size >= all.least; size /= 2)
-    n += (size_t)snprintf(list + n, sizeof list - n, ", %lld", size);
-  tg_kit_word(tg_b_, "split %c %s}%s as ct cv", o->c, list, halves ? " cover" : "");
-  tg_kit_word(tg_b_, "order %c cv", o->r);
-  return all;
-}
-
-/* What has fewer vectors has more rows. */
-static void tile_open_columns(tg_builder *tg_b_, const tg_gemm_problem *p, const tg_gemm_roles *o, tg_kit_dim rows,
-                              const open_columns *all) {
-  enum { CHAINS = 8 };   /* multiply-adds at a time that hide their latency: two ports, four cycles */
-  for (long long size = all->wide; size >= all->least; size = size > all->vl ? all->vl : size / 2) {
-    int64_t vectors = size > all->vl ? size / all->vl : 1, least = (CHAINS + vectors - 1) / vectors, mr = tg_c(MR);
-    char list[96];
-    tg_kit_word(tg_b_, "split ct.by%lld.%c %s as ir%lld iu%lld", size, o->r,
-                tg_gemm_rows_tiles(list, sizeof list, p, rows, p->k, mr < least ? least : mr), size, size);
-    tg_kit_word(tg_b_, "upcast iu%lld", size);
-    if (size > all->vl) tg_kit_word(tg_b_, "split cv.by%lld VL as cu cl", size), tg_kit_word(tg_b_, "upcast cu");
-    if (size > all->vl) tg_kit_word(tg_b_, "lane cl");
-    else tg_kit_word(tg_b_, "lane cv.by%lld", size);
-  }
-}
-
 /* Returns the range of a tile's terms. */
 static const char *unroll_terms(tg_builder *tg_b_, const tg_gemm_problem *p) {
   int64_t uk = tg_c(UK);
@@ -60,7 +25,7 @@ static const char *unroll_terms(tg_builder *tg_b_, const tg_gemm_problem *p) {
 /* Both operands are read in place, tile by tile: all rows of some columns, then the next columns, or (ROWS) all columns
  * of some rows. AHEAD: with ROWS, the rows of the next tile are prefetched term by term. SUMS accumulators per element,
  * used by consecutive terms in turn, hide the latency of multiply-adds in small tiles. The remainder of a known size is
- * one tile; of other sizes, tiles of powers of two rows and of single vectors (split_open_columns). */
+ * one tile; of other sizes, tiles of powers of two rows and of single vectors (tg_gemm_split_open_columns). */
 TG_KERNEL(gemm_direct, M, N, K, lda, ldb, ldc) {
   const tg_gemm_problem *p = tg_user;
   tg_gemm_roles o = tg_gemm_roles_of(p);
@@ -84,8 +49,8 @@ TG_KERNEL(gemm_direct, M, N, K, lda, ldb, ldc) {
     tg_kit_word(tg_b_, "split %c %s as ir iu", o.r, tiles);
     tg_kit_word(tg_b_, "order ir %c iu", o.c);
   } else tg_kit_word(tg_b_, "order %c %c", o.c, o.r);
-  open_columns all = {0};
-  if (open) all = split_open_columns(tg_b_, p, &o, wide);
+  tg_gemm_open_columns all = {0};
+  if (open) all = tg_gemm_split_open_columns(tg_b_, p, &o, (char[]){o.c, 0}, wide);
   else if (columns.lo == columns.hi)
     tg_kit_word(tg_b_, "split %c %s as ct cv", o.c, tg_kit_tile_and_rest(list, sizeof list, columns, wide));
   else if (wide > vl) tg_kit_word(tg_b_, "split %c {%lld, VL} as ct cv", o.c, (long long)wide);
@@ -107,7 +72,7 @@ TG_KERNEL(gemm_direct, M, N, K, lda, ldb, ldc) {
       tg_kit_word(tg_b_, "unroll %s", short_ ? "Cp.0" : "pu");
     }
   }
-  if (open) tile_open_columns(tg_b_, p, &o, rows, &all);
+  if (open) tg_gemm_tile_open_columns(tg_b_, p, &o, rows, &all);
   else {
     tg_kit_word(tg_b_, "split cv VL as cu cl");
     if (!rows_outside) tg_kit_word(tg_b_, "split %c %s as ir iu", o.r, tiles);
