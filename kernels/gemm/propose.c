@@ -74,11 +74,15 @@ static tg_kit_choice begin(const tg_gemm_points *to) { return (tg_kit_choice){.s
 /* Do the rows come from beyond L2, so that it pays to ask for them ahead? */
 static bool is_far(const tg_gemm_view *v) { return (double)(v->rows * v->terms) * v->row_size > v->l2; }
 
+static bool is_far_columns(const tg_gemm_view *v) {
+  return (double)(v->columns * v->terms) * v->column_size > v->l2;
+}
+
 /* ---- panels ---- */
 
 /* Blocks of columns and of rows for L2: the panels of a block take half of it, copied rows a quarter. Rows that are
  * shared by all columns, a third of L3. */
-typedef struct { int64_t vl, nu, mr, kc; bool grouped; int team; bool ahead; } panel_point;
+typedef struct { int64_t vl, nu, mr, kc; bool grouped, next; int team; bool ahead; } panel_point;
 
 static void offer_panels(tg_gemm_points *to, const tg_gemm_view *v, const panel_point *x) {
   enum { TASKS = 4 /* for each thread, so that none waits long for the last */, WAITING = 64, ROWS = 2048 };
@@ -102,7 +106,7 @@ static void offer_panels(tg_gemm_points *to, const tg_gemm_view *v, const panel_
   if (waits && (!dwords || p->a == TG_BF16))
     put(&c, "GB", x->team == 1 ? 1 : listed_above(tg_gemm_nb, up(up(tiles, mb), up(v->rows, ROWS))));
   put(&c, "TEAM", x->team);
-  if (!dwords) put(&c, "NEXT", 0), put(&c, "GROUPED", x->grouped);
+  if (!dwords) put(&c, "NEXT", x->next), put(&c, "GROUPED", x->grouped);
   if (!both) put(&c, "AHEAD", x->ahead);
   offer(to, v, &c);
 }
@@ -119,9 +123,10 @@ void tg_gemm_propose_panels(tg_gemm_points *to) {
         if ((p->panel && nu * vl != p->panel) || (nu > 1 && (nu - 1) * vl >= v.columns && !p->panel)) break;
         for (const int64_t *kc = terms; *kc; kc++) {
           for (int grouped = 0; grouped <= (!dwords && !p->panel); grouped++)
-            for (int team = to->threads > 1 ? 1 : 0; team <= (to->threads > 1 ? 2 : 0); team++)
-              for (int ahead = !both && is_far(&v); ahead >= 0; ahead--)
-                offer_panels(to, &v, &(panel_point){vl, nu, *mr, *kc, grouped, team, ahead});
+            for (int next = grouped && is_far_columns(&v); next >= 0; next--)   /* at equal bounds the first stays */
+              for (int team = to->threads > 1 ? 1 : 0; team <= (to->threads > 1 ? 2 : 0); team++)
+                for (int ahead = !both && is_far(&v); ahead >= 0; ahead--)
+                  offer_panels(to, &v, &(panel_point){vl, nu, *mr, *kc, grouped, next, team, ahead});
           if (*kc >= v.terms) break;
         }
         if (*mr >= v.rows) break;
@@ -168,16 +173,16 @@ static int64_t unrolled(const tg_gemm_view *v, int64_t tile) {
 /* May a schedule copy all terms of these lines, at the upper end of their range? */
 static bool may_copy(const tg_gemm_points *to, int64_t lines) { return lines <= TG_COPY_MOST / larger(1, to->p->k.hi); }
 
-typedef struct { int64_t vl, nu, mr, sums; bool rows; } direct_point;
+typedef struct { int64_t vl, nu, mr, sums; bool rows, ahead; } direct_point;
 
-/* rows: tiles of rows one behind another, of which the next is prefetched, term by term: addresses of several terms in
- * the rows of both tiles would be more than there are general registers. */
+/* rows: tiles of rows one behind another, so that C is written in whole lines. ahead: of them the next is prefetched,
+ * term by term: addresses of several terms in the rows of both tiles would be more than there are general registers. */
 static void offer_direct(tg_gemm_points *to, const tg_gemm_view *v, const direct_point *x) {
   tg_kit_choice c = begin(to);
   int64_t uk = unrolled(v, smaller(x->mr, v->rows) * x->nu);
   put(&c, "VL", x->vl), put(&c, "NU", x->nu), put(&c, "MR", x->mr);
-  put(&c, "UK", x->rows ? 1 : uk), put(&c, "ROWS", x->rows), put(&c, "SUMS", x->sums);
-  put(&c, "AHEAD", x->rows);
+  put(&c, "UK", x->ahead ? 1 : uk), put(&c, "ROWS", x->rows), put(&c, "SUMS", x->sums);
+  put(&c, "AHEAD", x->ahead);
   offer(to, v, &c);
 }
 
@@ -193,9 +198,10 @@ void tg_gemm_propose_direct(tg_gemm_points *to) {
         if (v.o.column_k && !may_copy(to, nu * vl)) break;
         for (int64_t sums = 1; sums <= CHAINS && sums * *mr * nu + nu + 1 <= registers && sums <= v.terms; sums *= 2) {
           if (sums > 1 && !is_fixed(to->p->k)) break;
-          offer_direct(to, &v, &(direct_point){vl, nu, *mr, sums, false});
+          offer_direct(to, &v, &(direct_point){vl, nu, *mr, sums, false, false});
         }
-        if (far && !v.o.column_k) offer_direct(to, &v, &(direct_point){vl, nu, *mr, 1, true});
+        for (int ahead = 0; ahead <= far && !v.o.column_k; ahead++)
+          offer_direct(to, &v, &(direct_point){vl, nu, *mr, 1, true, ahead});
         if (*mr >= v.rows) break;
       }
 }
