@@ -216,6 +216,19 @@ static void find_twins(tg_cost_loops *l) {
   }
 }
 
+/* How many threads share the executions of each access: those of the loop around it that is divided among them. Of
+ * tasks that they cannot share alike, the last takes as long as all of them. */
+static void find_threads(tg_cost_loops *l, double threads) {
+  for (uint32_t i = 0; i < l->access.n; i++) {
+    tg_cost_access_info *a = &l->access.data[i];
+    a->threads = 1;
+    for (uint32_t r = a->loop; r != TG_COST_NONE; r = l->loop.data[r].outer) {
+      double trips = l->loop.data[r].trips;
+      if (l->loop.data[r].thread && trips > 0) a->threads = fmax(a->threads, trips / ceil(trips / threads));
+    }
+  }
+}
+
 /* ---- bytes ---- */
 
 /* A stride in bytes, and the number of times that it is taken. */
@@ -366,8 +379,8 @@ static double misses(tg_cost_loops *l, uint32_t which, const level *given, doubl
     a->missed[which] = run * again;
     bool far = which + 1 == TG_COST_LEVELS, store = a->access->op == TG_OP_STORE;
     double each = run_of(l, a, v.streams);
-    if (store) waits[0] += again * run / each * latency;
-    else waits[!far ? 2 : !a->asked] += again * starts(run, each, latency, bandwidth);
+    if (store) waits[0] += again * run / each * latency / a->threads;
+    else waits[!far ? 2 : !a->asked] += again * starts(run, each, latency, bandwidth) / a->threads;
   }
   return bytes * again;
 }
@@ -393,8 +406,22 @@ static double walked(tg_cost_loops *l, const tg_machine *m) {
   double bytes = 0;
   v.cache = used * m->pages * PAGE;
   if (stays(v.all, v.cache) >= 1) return 0;
-  for (uint32_t i = 0; i < l->access.n; i++) bytes += fetched(&v, &l->access.data[i], TG_COST_NONE);
+  for (uint32_t i = 0; i < l->access.n; i++)
+    bytes += fetched(&v, &l->access.data[i], TG_COST_NONE) / l->access.data[i].threads;
   return bytes / PAGE * (1 - stays(v.all, v.cache)) * m->page_miss / walks;
+}
+
+/* Cycles in which bytes come; a bandwidth is of the whole way into the core, so that each byte counts once, where it
+ * comes from. */
+static double transfers(const tg_cost_loops *l, const tg_machine *m) {
+  double sum = 0;
+  for (uint32_t i = 0; i < l->access.n; i++) {
+    const tg_cost_access_info *a = &l->access.data[i];
+    double l2 = fmax(0, a->missed[0] - a->missed[1]), l3 = fmax(0, a->missed[1] - a->missed[2]);
+    sum += (l2 / m->l2_bandwidth + l3 / m->l3_bandwidth) / a->threads +
+           a->missed[2] / fmin(m->memory_bandwidth * a->threads, fmax(m->memory_bandwidth, m->memory_bandwidth_all));
+  }
+  return sum;
 }
 
 double tg_cost_memory(tg_cost_loops *l, const tg_target *t, const tg_uop *linear, int threads, tg_cost *c) {
@@ -405,16 +432,14 @@ double tg_cost_memory(tg_cost_loops *l, const tg_target *t, const tg_uop *linear
   join_alike(l);
   find_twins(l);
   find_asked(l);
-  double waits[3] = {0}, n = threads < 1 ? 1 : threads;
+  find_threads(l, fmax(1, threads));
+  double waits[3] = {0};
   level v = level_of(l, LINE, m->streams);
   c->l2_bytes = misses(l, 0, &v, (double)(t->l1 ? t->l1 : 32 << 10), m->l1_ways, m->l2_latency, m->l2_bandwidth,
                        waits);
   c->l3_bytes = misses(l, 1, &v, (double)(t->l2 ? t->l2 : 1 << 20), m->l2_ways, m->l3_latency, m->l3_bandwidth,
                        waits);
   c->memory_bytes = misses(l, 2, &v, tg_target_kept(t), 0, m->memory_latency, m->memory_bandwidth, waits);
-  c->waits = waits[1] / n, c->starts = waits[2] / n;
-  /* a bandwidth is of the whole way into the core, so that each byte counts once, where it comes from */
-  double l2 = fmax(0, c->l2_bytes - c->l3_bytes), l3 = fmax(0, c->l3_bytes - c->memory_bytes);
-  return (waits[0] + walked(l, m)) / n + l2 / (m->l2_bandwidth * n) + l3 / (m->l3_bandwidth * n) +
-         c->memory_bytes / fmin(m->memory_bandwidth * n, m->memory_bandwidth_all);
+  c->waits = waits[1], c->starts = waits[2];
+  return waits[0] + walked(l, m) + transfers(l, m);
 }
