@@ -103,6 +103,18 @@ static LLVMValueRef integer_to_float(tg_emitter *e, tg_type to, tg_type from, ui
   return is_signed ? LLVMBuildSIToFP(e->b, x, type, "") : LLVMBuildUIToFP(e->b, x, type, "");
 }
 
+/* Processors convert to 32 bits; LLVM makes less of a vector one element at a time. What is within the limits already is
+ * limited once more, as they have instructions that narrow vectors so, and none that cut bits off across their halves. */
+static LLVMValueRef narrow(tg_emitter *e, LLVMTypeRef to, uint32_t lanes, LLVMValueRef x, bool is_signed, int bits) {
+  if (lanes > 1) {
+    LLVMValueRef most = constant(e, TG_I32, lanes, ((uint64_t)1 << bits) - 1),
+                 least = constant(e, TG_I32, lanes, is_signed ? (uint32_t)-(1 << bits) : 0);
+    x = tg_emit_call(e, "llvm.smax", LLVMTypeOf(x), (LLVMValueRef[]){x, least}, 2);
+    x = tg_emit_call(e, "llvm.smin", LLVMTypeOf(x), (LLVMValueRef[]){x, most}, 2);
+  }
+  return LLVMBuildTrunc(e->b, x, to, "");
+}
+
 /* With a conversion of numbers that fit alone, so that an optimiser knows what each operation is on any target. Limits
  * that the float has exactly (all of at most 24 bits of f32) are limits before the conversion; at the others what is
  * beyond is chosen behind it. */
@@ -118,8 +130,7 @@ static LLVMValueRef saturate_by_parts(tg_emitter *e, tg_type type, uint32_t lane
     LLVMValueRef most = tg_emit_splat(e, LLVMConstReal(real, ldexp(1, bits) - 1), lanes, 0);
     x = LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealOLT, x, most, ""), x, most, "");
     if (width >= 32) return is_signed ? LLVMBuildFPToSI(e->b, x, to, "") : LLVMBuildFPToUI(e->b, x, to, "");
-    /* processors convert to 32 bits; LLVM makes less of a vector one element at a time */
-    return LLVMBuildTrunc(e->b, LLVMBuildFPToSI(e->b, x, tg_emit_type(e, TG_I32, lanes), ""), to, "");
+    return narrow(e, to, lanes, LLVMBuildFPToSI(e->b, x, tg_emit_type(e, TG_I32, lanes), ""), is_signed, bits);
   }
   uint64_t top = bits == 64 ? UINT64_MAX : ((uint64_t)1 << bits) - 1;
   LLVMValueRef end = tg_emit_splat(e, LLVMConstReal(real, ldexp(1, bits)), lanes, 0);

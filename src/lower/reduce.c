@@ -557,7 +557,7 @@ static bool has(tg_job *j, const tg_uop *sink, tg_op op) {
 const tg_uop *tg_pass_reduce(tg_job *j, const tg_lowering *l, const tg_uop *sink) {
   bool ahead = has(j, sink, TG_OP_AHEAD);   /* also left by a sum of one term, which is no REDUCE any more */
   if (!ahead && !has(j, sink, TG_OP_REDUCE)) return sink;
-  sink = tg_dot_products(j, l->target, sink);
+  sink = tg_extrema_by_bits(j, l->target, tg_dot_products(j, l->target, sink));
   sink = tg_part_twins(j, ahead ? sink : tg_same_reductions(j, sink));
   uint32_t n = j->uops.n;
   level top = {.open = true, .runs = true};

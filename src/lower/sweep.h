@@ -40,6 +40,8 @@ const tg_uop *tg_loosen_gates(tg_job *j, const tg_uop *plain);
 const tg_uop *tg_same_reductions(tg_job *j, const tg_uop *sink);
 /* Pass reduce (reduce_dots.c): sums of products of bytes take the target's instruction for a dot product. */
 const tg_uop *tg_dot_products(tg_job *j, const tg_target *target, const tg_uop *sink);
+/* Pass reduce (reduce_extrema.c): maxima of floats without signs become maxima of their bits. */
+const tg_uop *tg_extrema_by_bits(tg_job *j, const tg_target *target, const tg_uop *sink);
 /* Gives different reductions over the same range ranges of their own. */
 const tg_uop *tg_part_twins(tg_job *j, const tg_uop *sink);
 /* Pass reduce (reduce_needed.c): an INDEX expression in the extents around the uses of the reduction, > 0 if one of

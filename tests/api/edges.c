@@ -20,6 +20,38 @@ static void rejected(tg_context *c, const char *text, tg_status status, const ch
   if (s == TG_OK) tg_kernel_free(k);
 }
 
+/* The greatest absolute value of rows with NaN of either sign, infinities, zeros, and of none. */
+static void greatest_absolutes(tg_context *c) {
+  enum { ROWS = 6, MOST = 21 };
+  const float inf = __builtin_inff(), nan = __builtin_nanf("");
+  const float special[ROWS] = {-nan, nan, -inf, -0.0f, 3, 0};
+  tg_kernel *k;
+  const char *text = "kernel a(N = 6, M in 0..21) { in(x, f32, [N, 21]); out(y, f32, [N]); out(z, f32, [N]);"
+                     "  range(i, N) { y[i] = max(j : 21, abs(x[i,j])); z[i] = max(j : M, abs(x[i,j])); } }";
+  if (compile(c, text, &k)) {
+    CHECK(0, "%s", tg_error_message(c));
+    return;
+  }
+  for (int64_t m = 0; m <= MOST; m += 7)
+    for (int at = 0; at < MOST; at++) {
+      float x[ROWS][MOST], y[ROWS], z[ROWS];
+      for (int i = 0; i < ROWS; i++)
+        for (int j = 0; j < MOST; j++) x[i][j] = j == at ? special[i] : i < 3 ? (float)(j % 5 - 2) : -0.0f;
+      tg_argument a[] = {{x, sizeof x}, {y, sizeof y}, {z, sizeof z}};
+      tg_launch l = {.buffers = a, .buffers_n = 3, .params = &m, .params_n = 1};
+      CHECK(tg_kernel_run(k, &l) == TG_OK, "%s", tg_error_message(c));
+      for (int i = 0; i < ROWS; i++) {
+        float all = __builtin_fabsf(special[i]), rest = m <= 0 ? -inf : i >= 3 ? 0 : 2;
+        bool same_y = all != all ? y[i] != y[i] : y[i] == all && !__builtin_signbit(y[i]);
+        float want = at < m && !(all < rest) ? all : rest;
+        bool same_z = want != want ? z[i] != z[i] : z[i] == want && !__builtin_signbit(z[i]) == (m > 0);
+        CHECK(same_y && same_z, "row %d, %d terms, at %d: %g and %g, not %g and %g", i, (int)m, at, (double)y[i],
+              (double)z[i], (double)all, (double)want);
+      }
+    }
+  tg_kernel_free(k);
+}
+
 /* Sizes that are 0 leave no statements, no phases and no code; that is a kernel. */
 static void nothing_to_do(tg_context *c) {
   static const char *const text[] = {"kernel a() {}", "kernel a(N = 0) { in(x, f32, [N]); out(y, f32, [N]); range(i, N) y[i] = x[i]; }"};
@@ -275,6 +307,7 @@ int main(void) {
   tg_context *c;
   if (tg_context_create(&(tg_context_options){.target = test_target(), .threads = 2}, &c)) return 1;
   nothing_to_do(c);
+  greatest_absolutes(c);
   strides(c);
   limits(c);
   far_offsets(c);
