@@ -30,10 +30,10 @@ typedef tg_blas_product product;
 
 /* ---- the process's state ---- */
 
-/* Of rows, of columns and of terms. The last factor: are lines of B a multiple of PAGE apart? */
+/* Of rows, of columns and of terms. The last factors: are lines of A and of B a multiple of APART apart? */
 enum {
   RANGES = 15,
-  SIZE_CLASSES = RANGES * RANGES * RANGES * 2,
+  SIZE_CLASSES = RANGES * RANGES * RANGES * 2 * 2,
   KINDS = 2 * 2 * 2 * 2 * 2,
   CLASSES = KINDS * SIZE_CLASSES,
   SHARED = KINDS * 2 * 2 * 2
@@ -211,16 +211,18 @@ static inline bool is_zero(const product *p, const void *x) {
 /* A call's class. */
 typedef struct { int at; bool scaled, update; } class;
 
-/* Lines that are a multiple of PAGE apart meet in one set of L1, whose sets no processor finds by more of an address
- * than what it has within a page. */
-enum { PAGE = 4096 };
+/* Lines that are a multiple of a page apart meet in one set of L1, whose sets no processor finds by more of an address
+ * than what it has within a page; of a quarter of it, in four. */
+enum { APART = 1024 };
+
+static inline bool is_apart(const product *p, int64_t line) { return !((uint64_t)line << (2 + p->wide) & (APART - 1)); }
 
 static inline class class_of(const product *p) {
   bool scaled = !is_one(p, p->alpha), update = !is_zero(p, p->beta);
-  bool apart = !p->tb && !((uint64_t)p->ldb << (2 + p->wide) & (PAGE - 1));
+  int apart = (!p->ta && is_apart(p, p->lda)) | (!p->tb && is_apart(p, p->ldb)) << 1;
   int kind = p->wide | p->ta << 1 | p->tb << 2 | scaled << 3 | update << 4,
       size = (range_of(p->k, TERMS_LEAST) * RANGES + range_of(p->m, ROWS_LEAST)) * RANGES + range_of(p->n, ROWS_LEAST);
-  return (class){(kind << 1 | apart) * (SIZE_CLASSES / 2) + size, scaled, update};
+  return (class){(kind << 2 | apart) * (SIZE_CLASSES / 4) + size, scaled, update};
 }
 
 /* Planning needs more stack than some threads have, so it runs on a thread of its own. But the second library is opened

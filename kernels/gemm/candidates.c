@@ -22,16 +22,18 @@ static bool is_likely(const tg_gemm *g, const tg_gemm_problem *q) {
          tg_span_has(q->k, g->likely[2]);
 }
 
-/* Do lines of the rows' operand meet in one set of L1 in the call that is likely? */
-static bool is_apart(const tg_gemm *g, const tg_gemm_problem *q) {
-  uint32_t row = q->c_major == TG_GEMM_COLUMN;
-  bool lines = (row ? q->b_major : q->a_major) == (row ? TG_GEMM_COLUMN : TG_GEMM_ROW);
-  return lines && g->way && g->likely[3 + row] &&
-         g->likely[3 + row] * (int64_t)tg_type_bytes(row ? q->b : q->a) % g->way == 0;
+/* Lines of operand i of the call that is likely are a multiple of this apart, in bytes: of L1's way, where all meet in
+ * one set, of a quarter of it, or of a cache line. Only of calls that are like each other. */
+static int64_t spread_of(const tg_gemm *g, const tg_gemm_problem *q, uint32_t i) {
+  const tg_type type[] = {q->a, q->b, q->c};
+  bool some = g->mostly[0].hi || g->mostly[1].hi || g->mostly[2].hi;
+  int64_t bytes = some && is_likely(g, q) ? g->likely[3 + i] * (int64_t)tg_type_bytes(type[i]) : 0,
+          line = (int64_t)g->plan.context->target.machine.line;
+  return !bytes || !g->way ? line : bytes % g->way == 0 ? g->way : bytes % (g->way / 4) == 0 ? g->way / 4 : line;
 }
 
 /* Which of the candidates computes the problem fastest, as text: all that prices depend on. any: without the call that
- * is likely, of which is left whether its lines meet in one set, since all launches are priced with lines like it. */
+ * is likely, of which is left how far apart its lines are, since all launches are priced with lines like these. */
 static void put_question(const tg_gemm *g, const tg_gemm_problem *whole, const tg_gemm_problem *q, uint32_t threads,
                          uint32_t regions, bool any, char out[KEY]) {
   const int64_t value[] = {q->a,      q->b,      q->c,       q->acc,     q->a_major,  q->b_major, q->c_major, q->a_step,
@@ -50,7 +52,9 @@ static void put_question(const tg_gemm *g, const tg_gemm_problem *whole, const t
     if (g->mostly[i].hi)
       n += snprintf(out + n, (size_t)(KEY - n), " %c %lld..%lld", "mnk"[i], (long long)g->mostly[i].lo,
                     (long long)g->mostly[i].hi);
-  if (any) snprintf(out + n, (size_t)(KEY - n), is_likely(g, q) && is_apart(g, q) ? " any apart" : " any");
+  if (any)
+    snprintf(out + n, (size_t)(KEY - n), " any apart %lld %lld %lld", (long long)spread_of(g, q, 0),
+             (long long)spread_of(g, q, 1), (long long)spread_of(g, q, 2));
   for (uint32_t i = 0; !any && regions && is_likely(g, q) && i < TG_COUNT(g->likely) && n < KEY; i++)
     n += snprintf(out + n, (size_t)(KEY - n), "%s%lld", i ? " " : " likely ", (long long)g->likely[i]);
 }
@@ -85,19 +89,18 @@ static void add_launch(choosing *w, const int64_t of[3], const int64_t ld[3]) {
   tg_gemm_params(w->q, of, ld, w->binding, w->bindings, l->params);
 }
 
-/* Dense lines, an odd number of cache lines long: of these none meet in one set. apart: the rows' operand's are a
- * multiple of its cache's way apart. */
+/* Dense lines, an odd number of cache lines long: of these none meet in one set; or as far apart as those of the likely
+ * call. apart: the rows' operand's are a multiple of its cache's way apart. */
 static void add_spread(choosing *w, const int64_t of[3], bool apart) {
   const tg_gemm_problem *q = w->q;
   const tg_type type[] = {q->a, q->b, q->c};
   int64_t ld[3];
   tg_gemm_lines(q, of, ld);
   for (uint32_t i = 0; i < 3; i++) {
-    int64_t bytes = (int64_t)tg_type_bytes(type[i]), line = w->g->plan.context->target.machine.line / bytes;
     bool aliased = apart && i == (q->c_major == TG_GEMM_COLUMN);
-    int64_t to = aliased ? w->g->way / bytes : line > 1 ? line : 1;
-    ld[i] = (ld[i] + to - 1) / to;
-    ld[i] = (aliased ? ld[i] : ld[i] | 1) * to;
+    int64_t to = (aliased ? w->g->way : spread_of(w->g, q, i)) / (int64_t)tg_type_bytes(type[i]);
+    if (to < 1) to = 1;
+    ld[i] = ((ld[i] + to - 1) / to | 1) * to;
   }
   add_launch(w, of, ld);
 }
@@ -111,20 +114,20 @@ static void add_launches(choosing *w) {
   const tg_gemm_problem *q = w->q;
   const tg_kit_dim *near = w->g->mostly;
   const tg_kit_dim dim[] = {near[0].hi ? near[0] : q->m, near[1].hi ? near[1] : q->n, near[2].hi ? near[2] : q->k};
-  bool some = near[0].hi || near[1].hi || near[2].hi, apart = some && is_likely(w->g, q) && is_apart(w->g, q);
+  bool some = near[0].hi || near[1].hi || near[2].hi;
   int64_t middle[3], lo[3], hi[3], range[3];
   uint32_t n = 0, row = q->c_major == TG_GEMM_COLUMN;
   for (uint32_t i = 0; i < 3; i++) {
     middle[i] = tg_gemm_middle(q, t, dim[i]), lo[i] = dim[i].lo, hi[i] = tg_gemm_end(q, t, dim[i]);
     if (lo[i] < hi[i]) range[n++] = i;
   }
-  add_spread(w, middle, apart);
+  add_spread(w, middle, false);
   for (uint32_t corner = 0; n && corner < 1u << n; corner++) {
     int64_t of[3];
     if (some ? corner && corner + 1 < 1u << n : n == 3 && __builtin_parity(corner) == 0) continue;
     memcpy(of, middle, sizeof of);
     for (uint32_t i = 0; i < n; i++) of[range[i]] = corner >> i & 1 ? hi[range[i]] : lo[range[i]];
-    add_spread(w, of, apart);
+    add_spread(w, of, false);
   }
   if (!some && w->g->way && !w->g->ld[row].lo && (row ? q->b_major : q->a_major) != TG_GEMM_STRIDES) add_spread(w,
       middle, true);
