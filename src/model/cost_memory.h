@@ -11,9 +11,9 @@ typedef struct { const tg_uop *range; uint32_t outer, depth; double trips; bool 
 /* loop: the innermost loop around the access, or TG_COST_NONE. bytes: of one execution. at: byte offset in the buffer
  * with all ranges 0. size: bytes of the buffer. stride[depth]: elements that one iteration of that loop advances; NAN:
  * not affine. same: number of accesses merged into this one (unrolled copies with the same strides); apart: the
- * smallest distance between two of them, in bytes. threads: how many share its executions. twin: index + 1 of an earlier access in another loop that begins in
- * the same line, 0: none; in twin_loop and the loops around it both have the same strides, so they touch the same data.
- */
+ * smallest distance between two of them, in bytes. threads: how many share its executions. twin: index + 1 of an
+ * earlier access in another loop that begins in the same line, 0: none; in twin_loop and the loops around it both have
+ * the same strides, so they touch the same data. */
 typedef struct {
   const tg_uop *access;
   uint32_t loop, twin, twin_loop;
