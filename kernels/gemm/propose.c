@@ -123,8 +123,9 @@ void tg_gemm_propose_panels(tg_gemm_points *to) {
         if ((p->panel && nu * vl != p->panel) || (nu > 1 && (nu - 1) * vl >= v.columns && !p->panel)) break;
         for (const int64_t *kc = terms; *kc; kc++) {
           for (int grouped = 0; grouped <= (!dwords && !p->panel); grouped++)
-            for (int next = grouped && is_far_columns(&v); next >= 0; next--)   /* at equal bounds the first stays */
-              for (int team = to->threads > 1 ? 1 : 0; team <= (to->threads > 1 ? 2 : 0); team++)
+            for (int team = to->threads > 1 ? 1 : 0; team <= (to->threads > 1 ? 2 : 0); team++)
+              /* at equal bounds the first stays; blocks of columns that are tasks have no next one */
+              for (int next = grouped && team != 2 && is_far_columns(&v); next >= 0; next--)
                 for (int ahead = !both && is_far(&v); ahead >= 0; ahead--)
                   offer_panels(to, &v, &(panel_point){vl, nu, *mr, *kc, grouped, next, team, ahead});
           if (*kc >= v.terms) break;
@@ -214,14 +215,13 @@ static int64_t most_columns(const tg_gemm_points *to, const tg_gemm_view *v) {
   return columns.lo == columns.hi ? v->columns : larger(v->columns, tg_gemm_end(to->p, to->t, columns));
 }
 
-/* Blocks of columns: tiles whose part of the thin operand's results stays in a quarter of L2; for threads some tasks
+/* Blocks of columns: tiles whose part of the thin operand's results stays in a quarter of L2; for threads `tasks`
  * each. Of columns that are open as many as there may be: a block that is wider than a call's columns costs nothing,
  * while narrow ones go through the large operand in as many passes, a few lines of each of its rows at a time. */
-static int64_t columns_of(const tg_gemm_points *to, const tg_gemm_view *v, int64_t wide) {
-  enum { TASKS = 4 };
+static int64_t columns_of(const tg_gemm_points *to, const tg_gemm_view *v, int64_t wide, int64_t tasks) {
   int64_t tiles = up(most_columns(to, v), wide),
           nb = larger(1, (int64_t)(v->l2 / 4 / ((double)(v->rows * wide) * v->c_size)));
-  if (to->threads > 1) nb = smaller(nb, up(tiles, TASKS * (int64_t)to->threads));
+  if (to->threads > 1) nb = smaller(nb, up(tiles, tasks * (int64_t)to->threads));
   return nb >= tiles ? listed_above(tg_gemm_stream_nb, tiles) : listed(tg_gemm_stream_nb, nb);
 }
 
@@ -252,11 +252,14 @@ void tg_gemm_propose_stream(tg_gemm_points *to) {
       if (!whole_pairs(to, &v, *nu * vl)) continue;
       for (const int64_t *mr = tg_gemm_mr; *mr && *mr * *nu + *nu + 1 <= (int64_t)to->t->vector_registers; mr++) {
         for (const int64_t *kc = terms; *kc; kc++) {
-          tg_kit_choice c = begin(to);
-          put(&c, "VL", vl), put(&c, "NU", *nu), put(&c, "MR", *mr), put(&c, "NB", columns_of(to, &v, *nu * vl));
-          put(&c, "KC", *kc), put(&c, "UK", listed(uks, smaller(*kc, larger(1, 16 / *mr))));
-          put(&c, "AHEAD", asks_for_columns(&v, vl)), put(&c, "TEAM", to->threads > 1 ? 2 : 0);
-          offer(to, &v, &c);
+          for (int64_t tasks = to->threads > 1 ? 4 : 2; tasks > 1; tasks /= 2) {   /* fewer: longer runs */
+            tg_kit_choice c = begin(to);
+            put(&c, "VL", vl), put(&c, "NU", *nu), put(&c, "MR", *mr);
+            put(&c, "NB", columns_of(to, &v, *nu * vl, tasks));
+            put(&c, "KC", *kc), put(&c, "UK", listed(uks, smaller(*kc, larger(1, 16 / *mr))));
+            put(&c, "AHEAD", asks_for_columns(&v, vl)), put(&c, "TEAM", to->threads > 1 ? 2 : 0);
+            offer(to, &v, &c);
+          }
           if (*kc >= v.terms) break;
         }
         if (*mr >= v.rows) break;
@@ -265,6 +268,7 @@ void tg_gemm_propose_stream(tg_gemm_points *to) {
 }
 
 void tg_gemm_propose_dot(tg_gemm_points *to) {
+  enum { TASKS = 4 };
   tg_gemm_view v;
   tg_gemm_look(to->p, to->t, to->at, true, &v);
   int64_t registers = to->t->vector_registers;
@@ -276,7 +280,7 @@ void tg_gemm_propose_dot(tg_gemm_points *to) {
           if (kc && kc >= v.terms) break;
           if (!kc && !v.o.row_k && !may_copy(to, v.o.r == 'i' ? to->p->m.hi : to->p->n.hi)) continue;
           tg_kit_choice c = begin(to);
-          put(&c, "VL", vl), put(&c, "NC", *nc), put(&c, "MR", *mr), put(&c, "NB", columns_of(to, &v, *nc));
+          put(&c, "VL", vl), put(&c, "NC", *nc), put(&c, "MR", *mr), put(&c, "NB", columns_of(to, &v, *nc, TASKS));
           put(&c, "KC", kc), put(&c, "AHEAD", 0), put(&c, "TEAM", to->threads > 1 ? 2 : 0);
           offer(to, &v, &c);
         }

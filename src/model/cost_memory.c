@@ -286,15 +286,30 @@ static double adds(const tg_cost_loops *l, const tg_cost_access_info *a, double 
  * gradually, since caches are not perfectly LRU. */
 static double stays(double between, double cache) { return fmin(1, fmax(0, 1.75 - between / cache)); }
 
+/* Of a cache. iteration: bytes that one iteration of each loop touches. all: bytes of the whole program; both in units
+ * of `unit` bytes. cache: size in bytes; ways: of its sets, each of `way` bytes. What is prefetched: streams, that come
+ * into L1, whose sets have l1_ways, each of l1_way bytes. */
+typedef struct {
+  const tg_cost_loops *l;
+  const double *iteration;
+  double all, unit, cache, ways, way, streams, l1_ways, l1_way;
+} level;
+
 /* The longest run of consecutive lines that the hardware prefetcher can follow: at most a page, and with at most
- * rows_most rows accessed in turn, since it can track only so many streams (the machine's column). */
-static double run_of(const tg_cost_loops *l, const tg_cost_access_info *a, double rows_most) {
+ * `streams` rows accessed in turn, since it can track only so many (the machine's column), and with no more rows whose
+ * lines meet in one set of L1 than it has ways: what is brought there for one of more is gone before it is read. */
+static double run_of(const level *v, const tg_cost_access_info *a) {
   const double page = 4096;
-  double piece = a->bytes, rows = a->same;
-  for (uint32_t r = a->loop; r != TG_COST_NONE && rows <= rows_most; r = l->loop.data[r].outer) {
-    double step = fabs(a->stride[l->loop.data[r].depth]) * element(a);
-    if (step > 0 && step < piece + LINE) piece += step * (l->loop.data[r].trips - 1);   /* no line is left out */
-    else if (step != 0) rows *= isnan(step) ? rows_most : l->loop.data[r].trips;
+  const tg_cost_loops *l = v->l;
+  bool meet = a->same > 1 && a->apart > 0 && v->l1_way > 0 && fmod(a->apart, v->l1_way) == 0;
+  double piece = a->bytes, rows = a->same, most = v->l1_way > 0 ? v->l1_ways : INFINITY, one = meet ? a->same : 1;
+  for (uint32_t r = a->loop; r != TG_COST_NONE && rows <= v->streams && one <= most; r = l->loop.data[r].outer) {
+    double step = fabs(a->stride[l->loop.data[r].depth]) * element(a), trips = l->loop.data[r].trips;
+    if (step > 0 && step < piece + LINE) piece += step * (trips - 1);   /* no line is left out */
+    else if (step != 0) {
+      rows *= isnan(step) ? v->streams : trips;
+      if (v->l1_way > 0 && fmod(step, v->l1_way) == 0) one *= trips;
+    }
   }
   return fmin(page, fmax(piece, LINE));
 }
@@ -304,14 +319,6 @@ static double run_of(const tg_cost_loops *l, const tg_cost_access_info *a, doubl
 static double starts(double bytes, double run, double latency, double bandwidth) {
   return bytes / run * fmin(latency, run / bandwidth);
 }
-
-/* iteration: bytes that one iteration of each loop touches. all: bytes of the whole program; both in units of `unit`
- * bytes. cache: size in bytes; ways: of its sets, each of `way` bytes; streams: that are prefetched. */
-typedef struct {
-  const tg_cost_loops *l;
-  const double *iteration;
-  double all, unit, cache, ways, way, streams;
-} level;
 
 /* Aliasing. Pieces that lie a multiple of a large power of two apart meet in few sets of a cache, which hold as many of
  * them as it has ways. The bytes that would crowd the whole cache as one run of the loop (NONE: of its own execution)
@@ -378,7 +385,7 @@ static double misses(tg_cost_loops *l, uint32_t which, const level *given, doubl
     bytes += run;
     a->missed[which] = run * again;
     bool far = which + 1 == TG_COST_LEVELS, store = a->access->op == TG_OP_STORE;
-    double each = run_of(l, a, v.streams);
+    double each = run_of(&v, a);
     if (store) waits[0] += again * run / each * latency / a->threads;
     else waits[!far ? 2 : !a->asked] += again * starts(run, each, latency, bandwidth) / a->threads;
   }
@@ -386,7 +393,7 @@ static double misses(tg_cost_loops *l, uint32_t which, const level *given, doubl
 }
 
 /* Bytes that the iterations of each loop touch, and the whole program, in units. */
-static level level_of(tg_cost_loops *l, double unit, double streams) {
+static level level_of(tg_cost_loops *l, double unit, const tg_target *t) {
   double *iteration = tg_new(&l->j->env, double, l->loop.n), all = 0;
   for (uint32_t i = 0; i < l->access.n; i++) {
     const tg_cost_access_info *a = &l->access.data[i];
@@ -397,12 +404,20 @@ static level level_of(tg_cost_loops *l, double unit, double streams) {
     }
     all += adds(l, a, once, TG_COST_NONE, unit);
   }
-  return (level){.l = l, .iteration = iteration, .all = all, .unit = unit, .streams = streams};
+  double ways = t->machine.l1_ways, size = (double)(t->l1 ? t->l1 : 32 << 10);
+  return (level){.l = l,
+                 .iteration = iteration,
+                 .all = all,
+                 .unit = unit,
+                 .streams = t->machine.streams,
+                 .l1_ways = ways,
+                 .l1_way = ways > 0 ? size / ways : 0};
 }
 
 /* Cycles for the addresses of pages that are not at hand. Those that are, are a cache whose lines are pages. */
-static double walked(tg_cost_loops *l, const tg_machine *m) {
-  level v = level_of(l, PAGE, m->streams);
+static double walked(tg_cost_loops *l, const tg_target *t) {
+  const tg_machine *m = &t->machine;
+  level v = level_of(l, PAGE, t);
   double bytes = 0;
   v.cache = used * m->pages * PAGE;
   if (stays(v.all, v.cache) >= 1) return 0;
@@ -434,12 +449,12 @@ double tg_cost_memory(tg_cost_loops *l, const tg_target *t, const tg_uop *linear
   find_asked(l);
   find_threads(l, fmax(1, threads));
   double waits[3] = {0};
-  level v = level_of(l, LINE, m->streams);
+  level v = level_of(l, LINE, t);
   c->l2_bytes = misses(l, 0, &v, (double)(t->l1 ? t->l1 : 32 << 10), m->l1_ways, m->l2_latency, m->l2_bandwidth,
                        waits);
   c->l3_bytes = misses(l, 1, &v, (double)(t->l2 ? t->l2 : 1 << 20), m->l2_ways, m->l3_latency, m->l3_bandwidth,
                        waits);
   c->memory_bytes = misses(l, 2, &v, tg_target_kept(t), 0, m->memory_latency, m->memory_bandwidth, waits);
   c->waits = waits[1], c->starts = waits[2];
-  return waits[0] + walked(l, m) + transfers(l, m);
+  return waits[0] + walked(l, t) + transfers(l, m);
 }
