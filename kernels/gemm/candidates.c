@@ -154,19 +154,19 @@ static bool has_like(const choosing *w, const tg_gemm_point *p, bool tile) {
 }
 
 /* Of each launch the points with the least bounds, in turns: first one of each sketch, whose bounds tell least beside
- * each other's, then one of each tile, then tiles with other blocks. The likely call's are the first. */
+ * each other's, the likely call's before others', then one of each tile, then tiles with other blocks. */
 static void add_candidates(choosing *w, uint32_t threads, bool open) {
   enum { SKETCHES, TILES, ALL, PASSES };
-  uint32_t most = open ? TG_GEMM_OPEN_POINTS : TG_GEMM_POINTS + 1;
+  uint32_t most = open ? TG_GEMM_OPEN_POINTS : TG_GEMM_POINTS + 1, last = w->launches - 1;
   for (uint32_t l = 0; l < w->launches; l++)
     tg_gemm_propose(w->q, &w->g->plan.context->target, open ? w->launch[l].size : NULL, threads, NULL, &w->points[l]);
-  for (uint32_t pass = w->launches > 1 ? SKETCHES : ALL; pass < PASSES; pass++)
+  for (uint32_t i = 0; last && is_likely(w->g, w->q) && i < w->points[last].n; i++)   /* it is the last launch */
+    if (!has_like(w, &w->points[last].point[i], false)) add_candidate(w, &w->points[last].point[i]);
+  for (uint32_t pass = last ? SKETCHES : ALL; pass < PASSES; pass++)
     for (uint32_t i = 0; i < TG_COUNT(w->points[0].point); i++)
-      for (uint32_t turn = 0; turn < w->launches && w->candidates < most; turn++) {
-        uint32_t l = is_likely(w->g, w->q) ? w->launches - 1 - turn : turn;   /* the likely call is the last launch */
+      for (uint32_t l = 0; l < w->launches && w->candidates < most; l++)
         if (i < w->points[l].n && (pass == ALL || !has_like(w, &w->points[l].point[i], pass == TILES)))
           add_candidate(w, &w->points[l].point[i]);
-      }
 }
 
 /* What a choice takes at least, over all launches (bound.c). */
