@@ -58,6 +58,9 @@ typedef struct {
   const tg_uop *lead;
   uint32_t block;
   bool kept;                       /* in registers: there is one block */
+  /* A sum of exponentials relative to a maximum, and that: of a row that is not kept both are found in one pass. NULL:
+   * there is none */
+  const tg_uop *online, *maximum;
   /* Each row has a result: a loop whose iterations a thread has all at once, since they need the same elements of the
    * largest input (the rows of a product with weights), or NULL; how many. And iterations of the loop over rows that it
    * has at once, since they need the same elements of another input. */
@@ -127,8 +130,8 @@ static bool add_reduction(row_nest *r, const tg_uop *reduce, uint32_t depth, con
   const tg_uop *range = tg_reduce_ranges(reduce)[0];
   if (r->extent < 0) r->extent = extent_of(range);
   if (!is_free(range) || extent_of(range) < 1) return false;
-  if (extent_of(range) != r->extent) {
-    for (uint32_t d = 0; d < depth; d++)
+  if (extent_of(range) != r->extent) {   /* few terms: each warp finds them, for its row */
+    for (uint32_t d = 0; d < depth && extent_of(range) > r->n->l->target->lanes; d++)
       if (tg_uses(r->n->j, reduce, chain[d]->src[0])) return false;
     return add_shared(r, range);
   }
@@ -442,6 +445,36 @@ static void choose_results(row_nest *r) {
   if (r->inners || r->many * r->side > 1) r->copies = 1;
 }
 
+static const tg_uop *only_range(const tg_uop *reduce) {
+  return tg_reduce_info(reduce).ranges == 1 ? tg_reduce_ranges(reduce)[0] : NULL;
+}
+
+/* A sum over the row of exponentials of what lies below a maximum over it. */
+static void find_online(row_nest *r) {
+  uint32_t count, n;
+  const tg_uop **order = tg_toposort(r->n->j, r->body, &count);
+  for (uint32_t i = 0; i < count && !r->statements; i++) {
+    const tg_uop *sum = order[i], *e = sum->src[0];
+    if (sum->op != TG_OP_REDUCE || tg_reduce_info(sum).op != TG_OP_ADD || !only_range(sum)) continue;
+    if (e->op != TG_OP_EXP && e->op != TG_OP_EXP2) continue;
+    if (extent_of(only_range(sum)) + (r->lead ? (int64_t)r->block - 1 : 0) != r->extent) continue;
+    const tg_uop **within = tg_toposort(r->n->j, e, &n);
+    for (uint32_t k = 0; k < n; k++)
+      if (within[k]->op == TG_OP_REDUCE && tg_reduce_info(within[k]).op == TG_OP_MAX && only_range(within[k])) {
+        r->online = only_range(sum);
+        r->maximum = only_range(within[k]);
+      }
+  }
+}
+
+/* As many elements of a block as registers hold while a core has two groups. */
+static void choose_block(row_nest *r) {
+  const tg_target *t = r->n->l->target;
+  int64_t each = r->bytes > 4 ? r->bytes / 4 : 1, threads = (int64_t)r->warps * t->lanes, most = copies_of(r, r->warps);
+  int64_t held = t->core_registers / (2 * threads) - REGISTERS, copies = held / (each * r->vector * r->streams);
+  r->copies = (uint32_t)(copies < 1 ? 1 : copies < most ? copies : most);
+}
+
 static void choose_threads(row_nest *r) {
   const tg_target *t = r->n->l->target;
   uint32_t lanes = t->lanes, most = t->max_threads / t->lanes;
@@ -466,15 +499,21 @@ static void choose_threads(row_nest *r) {
   r->copies = copies_of(r, r->warps);
   if (r->copies > UNDER_WAY) r->copies = UNDER_WAY;
   if (r->inners) r->copies = 1;
+  else if (t->core_registers) find_online(r);
+  if (r->online) choose_block(r);
 }
 
 static void spread(const row_nest *r, tg_words *w, const tg_uop *range, bool reduction) {
   tg_nest *n = r->n;
   const char *name = tg_device_name(n, range), *b = tg_nest_base(n, name);
   uint32_t lanes = n->l->target->lanes, at_once = r->warps * lanes * r->vector;
-  if (r->lead) tg_say(w, "align %s %u at %s", name, r->block, tg_text(n->j, r->lead));
+  const bool online = range == r->online;
+  if (r->lead && !online) tg_say(w, "align %s %u at %s", name, r->block, tg_text(n->j, r->lead));
   const char *terms = r->many * r->side > 1 ? "unroll" : "upcast";   /* a sum for each result, or one for each term */
-  if (!r->kept && r->extent > (int64_t)r->copies * at_once) {
+  if (online) {
+    tg_say(w, "online %s %u as %s.o %s.b", name, r->copies * at_once, b, b);
+    name = tg_format(w->env, "%s.b", b);
+  } else if (!r->kept && r->extent > (int64_t)r->copies * at_once) {
     tg_say(w, "split %s %u as %s.o %s.b", name, r->copies * at_once, b, b);
     name = tg_format(w->env, "%s.b", b);
   }
@@ -542,7 +581,7 @@ static void spread_row(const row_nest *r, tg_words *w) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < r->reductions + r->alongs; i++) {
     const tg_uop *range = i < r->alongs ? r->along[i] : r->range[i - r->alongs];
-    if (is_tied(r, range, said, n)) continue;
+    if (is_tied(r, range, said, n) || (r->online && range == r->maximum)) continue;
     spread(r, w, range, i >= r->alongs);
     said[n++] = range;
   }
@@ -606,10 +645,14 @@ static bool find_threads(row_nest *r, tg_nest *n, row_form form, const tg_uop *b
 
 static bool schedule_rows(tg_nest *n, row_form form, const tg_uop *body, uint32_t depth, const tg_uop *const *chain) {
   row_nest r;
-  tg_words w = {.env = &n->j->env};
+  tg_words w = {.env = &n->j->env}, other = w;
   if (!find_threads(&r, n, form, body, depth, chain)) return false;
   say_words(&r, &w, depth, chain);
-  return tg_device_try(n, &w);
+  if (tg_device_try(n, &w)) return true;
+  if (!r.online) return false;
+  r.online = NULL;   /* it is none */
+  say_words(&r, &other, depth, chain);
+  return tg_device_try(n, &other);
 }
 
 bool tg_device_rows(tg_nest *n, uint32_t depth, const tg_uop *const *chain, const tg_uop *top) {
@@ -621,9 +664,20 @@ bool tg_device_rows_in_tiles(tg_nest *n, uint32_t depth, const tg_uop *const *ch
   return schedule_rows(n, OF_STATEMENTS, chain[depth - 1], depth, chain);
 }
 
+/* Does a pass for both and one for what is stored take no longer than three with all cores, in parts, and two launches
+ * more? */
+static bool passes_pay(const row_nest *r, uint32_t rows) {
+  const tg_target *t = r->n->l->target;
+  double pass = (double)r->extent * r->bytes * r->streams / t->core_bytes, groups = 1, waves;
+  if (!r->online || !t->core_bytes) return false;
+  groups = r->results / (rows ? 1 : (double)r->extent);
+  waves = groups < t->threads ? 1 : groups / t->threads;
+  return 2 * pass * waves <= 3 * pass * groups / t->threads + 2 * tg_device_launch_cycles(t);
+}
+
 bool tg_device_keeps_rows(tg_nest *n, uint32_t depth, const tg_uop *const *chain, const tg_uop *top) {
   const tg_uop *body = depth ? chain[depth - 1] : top;
   row_nest r;
-  if (find_threads(&r, n, OF_LOOP, body, depth, chain)) return r.kept;
-  return find_threads(&r, n, OF_REDUCTIONS, body, depth, chain) && r.kept;
+  if (find_threads(&r, n, OF_LOOP, body, depth, chain)) return r.kept || passes_pay(&r, 0);
+  return find_threads(&r, n, OF_REDUCTIONS, body, depth, chain) && (r.kept || passes_pay(&r, 1));
 }
