@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Part of pass reduce: the greatest of floats whose sign bit is clear, such as absolute values, is the greatest of their
- * bits: integers order them alike, NaN above infinity. That is one instruction, where a maximum of floats that keeps
- * NaN is three to six. */
+ * Part of pass reduce: the greatest of floats whose sign bit is clear, such as absolute values, is the greatest of
+ * their bits: integers order them alike, NaN above infinity. That is one instruction, where a maximum of floats that
+ * keeps NaN is three to six. */
 #include <math.h>
 #include "lower/sweep.h"
 
