@@ -103,8 +103,8 @@ static LLVMValueRef integer_to_float(tg_emitter *e, tg_type to, tg_type from, ui
   return is_signed ? LLVMBuildSIToFP(e->b, x, type, "") : LLVMBuildUIToFP(e->b, x, type, "");
 }
 
-/* Processors convert to 32 bits; LLVM makes less of a vector one element at a time. What is within the limits already is
- * limited once more, as they have instructions that narrow vectors so, and none that cut bits off across their halves. */
+/* Processors convert to 32 bits; LLVM makes less of a vector one element at a time. What is within the limits already
+ * is limited once more: they have instructions that narrow vectors so, and none that cut bits off across halves. */
 static LLVMValueRef narrow(tg_emitter *e, LLVMTypeRef to, uint32_t lanes, LLVMValueRef x, bool is_signed, int bits) {
   if (lanes > 1) {
     LLVMValueRef most = constant(e, TG_I32, lanes, ((uint64_t)1 << bits) - 1),
