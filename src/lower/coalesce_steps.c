@@ -12,14 +12,44 @@
 
 enum { LANES = 64 };   /* at most */
 
-/* Lane l is element rest + constant + step * l of the last dimension. made: the vectors, when the first was met. */
-typedef struct { const tg_uop *load, *rest; uint32_t home, step; int64_t constant; } strided;
+/* Lane l is element rest + constant + step * l of the last dimension; or, where that is but `step` long, of the last
+ * two, which then are counted as one (last: so it is). */
+typedef struct { const tg_uop *load, *rest; uint32_t home, step; int64_t constant; bool last; } strided;
 typedef struct { const strided *member; const tg_uop **made; } group;
 typedef struct {
   TG_VEC(strided) loads;
   TG_VEC(group) groups;
   uint32_t *of;                /* by id of a load: its group's index + 1 */
 } state;
+
+int64_t tg_short_rows(tg_job *j, const tg_uop *load) {
+  uint32_t rank = tg_access_rank(load);
+  if (load->op != TG_OP_LOAD || rank < 2 || tg_gate(load)) return 0;
+  const tg_uop *define = tg_define_of(load->src[0]), *last = define->src[rank - 1];
+  tg_linear t;
+  bool lanes = false;
+  if (define->arg >> 32 & TG_STRIDED || last->op != TG_OP_CONST || last->arg != 2 || load->lanes <= last->arg ||
+      load->src[rank]->op != TG_OP_CONST)
+    return 0;
+  for (uint32_t d = 0; d + 2 < rank; d++)
+    if (load->src[1 + d]->lanes > 1) return 0;
+  tg_linear_of(j, load->src[rank - 1], &t);
+  for (uint32_t i = 0; i < t.n; i++) {
+    if (t.atom[i]->lanes == 1) continue;
+    if (t.atom[i]->op != TG_OP_IOTA || t.coefficient[i] != 1) return 0;
+    lanes = true;
+  }
+  return lanes ? last->arg : 0;
+}
+
+/* What the subscript is in all lanes, without its constant. */
+static const tg_uop *same_for_all(tg_job *j, const tg_linear *t) {
+  const tg_uop *sum = tg_index(j, 0);
+  for (uint32_t i = 0; i < t->n; i++)
+    if (t->atom[i]->lanes == 1)
+      sum = tg_fold2(j, TG_OP_ADD, sum, tg_fold2(j, TG_OP_MUL, t->atom[i], tg_index(j, t->coefficient[i])));
+  return sum;
+}
 
 static bool read_strided(tg_job *j, const tg_uop *u, int64_t vector_bytes, strided *s) {
   uint32_t rank = u->op == TG_OP_LOAD ? tg_access_rank(u) : 0;
@@ -28,18 +58,23 @@ static bool read_strided(tg_job *j, const tg_uop *u, int64_t vector_bytes, strid
   if (!rank || u->lanes > LANES || u->lanes & (u->lanes - 1) || define->lanes > 1 || u->arg ||
       u->lanes * tg_type_bytes(u->type) < vector_bytes || define->arg >> 32 & TG_STRIDED || tg_gate(u))
     return false;
+  int64_t elements = tg_short_rows(j, u);
+  if (elements) {
+    tg_linear_of(j, u->src[rank - 1], &t);
+    *s = (strided){u, tg_fold2(j, TG_OP_ADD, same_for_all(j, &t), tg_index(j, t.constant)), 0, (uint32_t)elements,
+                   u->src[rank]->arg, true};
+    return true;
+  }
   for (uint32_t d = 1; d < rank; d++)
     if (u->src[d]->lanes > 1) return false;
   tg_linear_of(j, u->src[rank], &t);
-  const tg_uop *rest = tg_index(j, 0);
   int64_t step = 0;
   for (uint32_t i = 0; i < t.n; i++) {
     if (t.atom[i]->op == TG_OP_IOTA) step = t.coefficient[i];
     else if (t.atom[i]->lanes > 1) return false;
-    else rest = tg_fold2(j, TG_OP_ADD, rest, tg_fold2(j, TG_OP_MUL, t.atom[i], tg_index(j, t.coefficient[i])));
   }
   if (step < 2 || step > TG_MOST_STEP || step >= u->lanes) return false;
-  *s = (strided){u, rest, 0, (uint32_t)step, t.constant};
+  *s = (strided){u, same_for_all(j, &t), 0, (uint32_t)step, t.constant, false};
   return true;
 }
 
@@ -52,7 +87,8 @@ static int compare(const strided *a, const strided *b, bool places) {
   BY(a->rest->id, b->rest->id);
   BY(x->lanes, y->lanes);
   BY(x->n, y->n);
-  for (uint32_t i = 0; i + 1 < x->n; i++) BY(x->src[i]->id, y->src[i]->id);
+  BY(a->last, b->last);
+  for (uint32_t i = 0; i + 1 + a->last < x->n; i++) BY(x->src[i]->id, y->src[i]->id);
   if (places) BY(a->constant, b->constant);
 #undef BY
   return 0;
@@ -103,9 +139,15 @@ static const tg_uop *visit(tg_job *j, const tg_uop *old, const tg_uop *const *sr
     const tg_uop *now[16 + 4], *iota = tg_iota(j, TG_INDEX, old->lanes);
     g->made = tg_new(&j->env, const tg_uop *, first->step);
     for (uint32_t r = 0; r < first->step; r++) {
-      const tg_uop *begin = tg_fold2(j, TG_OP_ADD, first->rest, tg_index(j, first->constant + (int64_t)r * old->lanes));
+      int64_t from = first->constant + (int64_t)r * old->lanes;
       for (uint32_t i = 0; i < rank; i++) now[i] = src[i];
-      now[rank] = tg_fold2(j, TG_OP_ADD, begin, iota);
+      if (first->last) {   /* first->constant is in the first row */
+        const tg_uop *step = tg_index(j, first->step), *rows = tg_index(j, from / first->step),
+                     *at = tg_fold2(j, TG_OP_ADD, iota, tg_index(j, from % first->step));
+        now[rank - 1] = tg_fold2(j, TG_OP_ADD, tg_fold2(j, TG_OP_ADD, first->rest, rows),
+                                 tg_fold2(j, TG_OP_IDIV, at, step));
+        now[rank] = tg_fold2(j, TG_OP_MOD, at, step);
+      } else now[rank] = tg_fold2(j, TG_OP_ADD, tg_fold2(j, TG_OP_ADD, first->rest, tg_index(j, from)), iota);
       g->made[r] = tg_with_sources(j, old, now);
     }
   }

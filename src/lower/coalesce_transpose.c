@@ -176,7 +176,7 @@ static void see(tg_job *j, state *s, const tg_uop *load) {
   tg_linear t;
   if (load->lanes < 2 || load->lanes & (load->lanes - 1) || tg_define_of(load->src[0])->lanes > 1 || unit == rank)
     return;
-  if (!tg_is_home(s->home[load->id])) return;
+  if (!tg_is_home(s->home[load->id]) || tg_short_rows(j, load)) return;
   tg_linear_of(j, load->src[1 + unit], &t);
   uint32_t run = run_of(&t, load->lanes), ways = run ? 0 : ways_of(&t, load->lanes);
   for (uint32_t d = 0; d < rank; d++) vector |= d != unit && load->src[1 + d]->lanes > 1;

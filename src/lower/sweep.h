@@ -54,6 +54,10 @@ const tg_uop *tg_transpose_gathers(tg_job *j, const tg_uop *sink);
  * and is not at home. */
 uint32_t *tg_homes_of(tg_job *j, const tg_sweep *w, const tg_uop *sink);
 bool tg_is_home(uint32_t home);
+/* coalesce_steps.c: 2 if that is how long the last dimension is, and the load's lanes are neighbours along the one
+ * before it, as of complex numbers: then two contiguous vectors have them. Else 0: of more, a transpose takes fewer
+ * shuffles. */
+int64_t tg_short_rows(tg_job *j, const tg_uop *load);
 /* coalesce_steps.c: loads with gaps between their lanes that others take become contiguous ones, of which each picks
  * its lanes. Needs subscripts in their final forms. */
 const tg_uop *tg_share_steps(tg_job *j, const tg_target *target, const tg_uop *sink);
