@@ -8,8 +8,10 @@
 #include "model/walk.h"
 #include "model/work.h"
 
-/* How well units of the core overlap, and the core with memory: exponents of a norm, 1: not at all, large: wholly. */
-enum { OVERLAP = 3, BESIDE = 4 };
+/* How well units of the core overlap, the core with memory, and both with what no prefetcher brings in time, on which
+ * the core runs dry now and then: exponents of a norm, 1: not at all, large: wholly. */
+enum { OVERLAP = 3, BESIDE = 4, BEHIND = 2 };
+static const double end_of_loop = 0.5;   /* how often its end is predicted wrongly */
 
 /* Cycles of the longest dependence chain carried from one iteration to the next in registers. */
 static double chain_of(tg_cost_walk *w, const tg_uop *const *list, uint32_t n) {
@@ -83,13 +85,13 @@ static double trips_of(tg_cost_walk *w, const tg_uop *range, uint32_t outer) {
 }
 
 static double loop_cycles(tg_cost_walk *w, const tg_uop *end, uint32_t outer) {
-  const double end_of_loop = 0.5;   /* how often its end is predicted wrongly */
   double trips = trips_of(w, end->src[0], outer);
   bool thread = tg_range_kind(end->src[0]) == TG_THREAD;
   uint32_t me = tg_cost_loop(w->loops, end->src[0], outer, trips, thread);
   double body = cycles_of(w, end->src + 1, end->n - 1, me);
   /* an incomplete last round takes as long as a full one */
   if (thread) trips = ceil(trips / w->threads) * 1.0 + 0.02 * w->threads;
+  w->loops->loop.data[me].rounds = trips;
   return trips * body + end_of_loop * w->machine->mispredict;
 }
 
@@ -114,7 +116,7 @@ static double cycles_of(tg_cost_walk *w, const tg_uop *const *list, uint32_t n, 
       continue;
     }
     tg_cost_count(w, &p, list, n, i);
-    if (list[i]->op == TG_OP_PREFETCH) tg_cost_prefetch(w->loops, list[i]);
+    if (list[i]->op == TG_OP_PREFETCH) tg_cost_prefetch(w->loops, list[i], loop);
     bool memory = list[i]->op == TG_OP_LOAD || list[i]->op == TG_OP_STORE;
     if (memory && !tg_cost_in_register(w, list[i])) tg_cost_access(w->loops, list[i], loop);
   }
@@ -133,6 +135,7 @@ static double cycles_of(tg_cost_walk *w, const tg_uop *const *list, uint32_t n, 
                                     p.instructions / m->issue},
                          6, OVERLAP);
   double own = fmax(busy, chain) + p.alone;
+  if (loop != TG_COST_NONE) w->loops->loop.data[loop].own = own;
   if (w->lines) {
     tg_cost_line *l = &w->lines->data[line];
     l->cycles = own, l->chain = chain, l->spilled = spilled.loads, l->ports = p;
@@ -167,6 +170,68 @@ tg_cost_tables *tg_cost_tables_of(tg_job *j) {
   return t;
 }
 
+/* ---- phases ---- */
+
+/* The core overlaps with memory as far as it sees ahead: copies of a panel wait for their lines, and what multiplies it
+ * comes after. So loops that follow one another are phases, each with its own core and memory; those that are over
+ * before memory could answer are of the phase beside them that takes longest, and so is what stands between loops. */
+typedef struct { double core, busy, starts; } phase;
+typedef struct { double runs, core, all; uint32_t main, phase; bool within; } looped;
+
+/* Cycles of each loop, its own and with the loops inside; `main`: of these the one that takes longest. */
+static uint32_t sum_loops(const tg_cost_walk *w, looped *by) {
+  const tg_cost_loops *l = w->loops;
+  uint32_t main = TG_COST_NONE;
+  for (uint32_t i = 0; i < l->loop.n; i++) {
+    const tg_cost_loop_info *o = &l->loop.data[i];
+    double enters = o->outer == TG_COST_NONE ? 1 : by[o->outer].runs;
+    by[i] = (looped){.runs = enters * o->rounds, .main = TG_COST_NONE};
+    by[i].core = by[i].all = by[i].runs * o->own + enters * end_of_loop * w->machine->mispredict;
+  }
+  for (uint32_t i = l->loop.n; i-- > 0;) {
+    uint32_t outer = l->loop.data[i].outer, *of = outer == TG_COST_NONE ? &main : &by[outer].main;
+    if (*of == TG_COST_NONE || by[i].all > by[*of].all) *of = i;
+    if (outer != TG_COST_NONE) by[outer].all += by[i].all;
+  }
+  return main;
+}
+
+static uint32_t phase_of(const tg_cost_walk *w, looped *by, uint32_t main) {
+  const tg_cost_loops *l = w->loops;
+  uint32_t n = 1;
+  for (uint32_t i = 0; i < l->loop.n; i++) {
+    uint32_t outer = l->loop.data[i].outer;
+    bool top = outer == TG_COST_NONE;
+    double enters = top ? 1 : by[outer].runs;
+    by[i].within = (!top && by[outer].within) || by[i].all <= enters * w->machine->memory_latency;
+    by[i].phase = by[i].within || i == (top ? main : by[outer].main) ? top ? 0 : by[outer].phase : n++;
+  }
+  return n;
+}
+
+/* Cycles of core and memory together. core: of the core; larger: by how much its code's size makes it slower. */
+static double of_phases(tg_cost_walk *w, double core, double larger) {
+  const tg_cost_loops *l = w->loops;
+  if (!l->loop.n) return core * larger;
+  looped *by = tg_new(&w->j->env, looped, l->loop.n);
+  phase *p = tg_new(&w->j->env, phase, l->loop.n + 1);
+  uint32_t n = phase_of(w, by, sum_loops(w, by));
+  double sum = 0;
+  for (uint32_t i = 0; i < l->loop.n; i++) p[by[i].phase].core += by[i].core, core -= by[i].core;
+  p[0].core = fmax(0, p[0].core + core);
+  for (uint32_t i = 0; i < l->access.n; i++) {
+    const tg_cost_access_info *a = &l->access.data[i];
+    uint32_t at = a->loop == TG_COST_NONE ? 0 : by[a->loop].phase,
+             asked = a->asker == TG_COST_NONE ? 0 : by[a->asker].phase;
+    p[at].busy += a->busy, p[at].starts += a->starts, p[a->asked ? asked : at].busy += a->ahead;
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    double beside = together((double[]){p[i].core * larger, p[i].busy}, 2, BESIDE);
+    sum += together((double[]){beside, p[i].starts}, 2, BEHIND);
+  }
+  return sum;
+}
+
 tg_cost tg_cost_walked(tg_cost_walk *w, const tg_uop *linear, const int64_t *params) {
   const double kernels_of_code = 24 << 10;   /* instructions that fit the instruction caches */
   tg_job *j = w->j;
@@ -180,9 +245,9 @@ tg_cost tg_cost_walked(tg_cost_walk *w, const tg_uop *linear, const int64_t *par
   tg_cost c = {.chain = w->chain, .spills = w->spills, .code = w->code};
   double memory = tg_cost_memory(w->loops, w->target, linear, w->threads, &c);
   w->by_id->dirty = false;
-  if (w->code > kernels_of_code) core *= 1 + 0.2 * log2(w->code / kernels_of_code);
-  c.core = core, c.memory = memory;
-  c.cycles = c.waits + together((double[]){core, memory, c.starts}, 3, BESIDE);
+  double larger = w->code > kernels_of_code ? 1 + 0.2 * log2(w->code / kernels_of_code) : 1;
+  c.core = core * larger, c.memory = memory;
+  c.cycles = c.waits + of_phases(w, core, larger);
   c.seconds = c.cycles / (w->machine->clock * 1e6);
   return c;
 }

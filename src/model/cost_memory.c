@@ -15,7 +15,11 @@ static const double used = 0.8;
 static const double walks = 4;
 
 uint32_t tg_cost_loop(tg_cost_loops *l, const tg_uop *range, uint32_t outer, double trips, bool thread) {
-  tg_cost_loop_info i = {range, outer, outer == TG_COST_NONE ? 0 : l->loop.data[outer].depth + 1, trips, thread};
+  tg_cost_loop_info i = {.range = range,
+                         .outer = outer,
+                         .depth = outer == TG_COST_NONE ? 0 : l->loop.data[outer].depth + 1,
+                         .trips = trips,
+                         .thread = thread};
   tg_push(&l->j->env, &l->loop, i);
   return l->loop.n - 1;
 }
@@ -52,17 +56,18 @@ void tg_cost_access(tg_cost_loops *l, const tg_uop *u, uint32_t loop) {
   if (loop == TG_COST_NONE || l->loop.data[loop].depth < TG_COST_DEPTH) tg_push(&l->j->env, &l->access, a);
 }
 
-void tg_cost_prefetch(tg_cost_loops *l, const tg_uop *prefetch) {
+void tg_cost_prefetch(tg_cost_loops *l, const tg_uop *prefetch, uint32_t loop) {
   const tg_uop *define = tg_define_of(prefetch->src[0]);
   for (uint32_t i = 0; i < l->asked.n; i++)
-    if (l->asked.data[i] == define) return;
-  tg_push(&l->j->env, &l->asked, define);
+    if (l->asked.data[i].define == define) return;
+  tg_push(&l->j->env, &l->asked, ((tg_cost_asked){define, loop}));
 }
 
 static void find_asked(tg_cost_loops *l) {
   for (uint32_t i = 0; i < l->access.n; i++)
     for (uint32_t k = 0; k < l->asked.n; k++)
-      l->access.data[i].asked |= tg_define_of(l->access.data[i].access->src[0]) == l->asked.data[k];
+      if (tg_define_of(l->access.data[i].access->src[0]) == l->asked.data[k].define)
+        l->access.data[i].asked = true, l->access.data[i].asker = l->asked.data[k].loop;
 }
 
 static double element(const tg_cost_access_info *a) { return tg_type_bytes(tg_define_of(a->access->src[0])->type); }
@@ -366,13 +371,13 @@ static double fetched(const level *v, const tg_cost_access_info *a, uint32_t out
   }
 }
 
-/* Bytes that miss a cache of this size. Adds what starts of runs take: to waits[0] what passes beside arithmetic, to
- * waits[1] what does not, to waits[2] what passes beside both arithmetic and what memory sends. A core goes on while L2
- * or L3 brings what a load wants, and while memory brings what instructions prefetch; of what memory brings else it has
- * not as much to do ahead. Stores are done in order, so that each new run is waited for, and nothing else waits for
- * that. */
+/* Bytes that miss a cache of this size. Adds what starts of runs take: to `busy` and `ahead` of each access what passes
+ * beside arithmetic, to waits what does not, to `starts` what passes beside both arithmetic and what memory sends. A
+ * core goes on while L2 or L3 brings what a load wants, and while memory brings what instructions prefetch; of what
+ * memory brings else it has not as much to do ahead. Stores are done in order, so that each new run is waited for, and
+ * nothing else waits for that. */
 static double misses(tg_cost_loops *l, uint32_t which, const level *given, double size, double ways, double latency,
-                     double bandwidth, double waits[3]) {
+                     double bandwidth, double *waits) {
   level v = *given;
   v.cache = used * size, v.ways = used * ways, v.way = ways > 0 ? size / ways : 0;
   double all = v.all, cache = v.cache;
@@ -386,8 +391,9 @@ static double misses(tg_cost_loops *l, uint32_t which, const level *given, doubl
     a->missed[which] = run * again;
     bool far = which + 1 == TG_COST_LEVELS, store = a->access->op == TG_OP_STORE;
     double each = run_of(&v, a);
-    if (store) waits[0] += again * run / each * latency / a->threads;
-    else waits[!far ? 2 : !a->asked] += again * starts(run, each, latency, bandwidth) / a->threads;
+    if (store) a->busy += again * run / each * latency;
+    else if (far && !a->asked) *waits += again * starts(run, each, latency, bandwidth) / a->threads;
+    else *(far ? &a->ahead : &a->starts) += again * starts(run, each, latency, bandwidth);
   }
   return bytes * again;
 }
@@ -414,29 +420,28 @@ static level level_of(tg_cost_loops *l, double unit, const tg_target *t) {
                  .l1_way = ways > 0 ? size / ways : 0};
 }
 
-/* Cycles for the addresses of pages that are not at hand. Those that are, are a cache whose lines are pages. */
-static double walked(tg_cost_loops *l, const tg_target *t) {
+/* Adds the cycles for the addresses of pages that are not at hand. Those that are, are a cache whose lines are pages. */
+static void add_walks(tg_cost_loops *l, const tg_target *t) {
   const tg_machine *m = &t->machine;
   level v = level_of(l, PAGE, t);
-  double bytes = 0;
   v.cache = used * m->pages * PAGE;
-  if (stays(v.all, v.cache) >= 1) return 0;
-  for (uint32_t i = 0; i < l->access.n; i++)
-    bytes += fetched(&v, &l->access.data[i], TG_COST_NONE) / l->access.data[i].threads;
-  return bytes / PAGE * (1 - stays(v.all, v.cache)) * m->page_miss / walks;
+  double missed = 1 - stays(v.all, v.cache);
+  for (uint32_t i = 0; i < l->access.n && missed > 0; i++)
+    l->access.data[i].busy += fetched(&v, &l->access.data[i], TG_COST_NONE) / PAGE * missed * m->page_miss / walks;
 }
 
-/* Cycles in which bytes come; a bandwidth is of the whole way into the core, so that each byte counts once, where it
- * comes from. */
-static double transfers(const tg_cost_loops *l, const tg_machine *m) {
-  double sum = 0;
+/* Adds the cycles of transfers: a bandwidth is of the whole way into the core, so that each byte counts once, where it
+ * comes from. What instructions prefetch is on its way while they run. */
+static void add_transfers(tg_cost_loops *l, const tg_machine *m) {
   for (uint32_t i = 0; i < l->access.n; i++) {
-    const tg_cost_access_info *a = &l->access.data[i];
-    double l2 = fmax(0, a->missed[0] - a->missed[1]), l3 = fmax(0, a->missed[1] - a->missed[2]);
-    sum += (l2 / m->l2_bandwidth + l3 / m->l3_bandwidth) / a->threads +
-           a->missed[2] / fmin(m->memory_bandwidth * a->threads, fmax(m->memory_bandwidth, m->memory_bandwidth_all));
+    tg_cost_access_info *a = &l->access.data[i];
+    double l2 = fmax(0, a->missed[0] - a->missed[1]), l3 = fmax(0, a->missed[1] - a->missed[2]), n = a->threads,
+           all = fmax(m->memory_bandwidth, m->memory_bandwidth_all),
+           far = l3 / m->l3_bandwidth + a->missed[2] * n / fmin(m->memory_bandwidth * n, all);
+    a->busy += l2 / m->l2_bandwidth;
+    *(a->asked ? &a->ahead : &a->busy) += far;
+    a->busy /= n, a->ahead /= n, a->starts /= n;
   }
-  return sum;
 }
 
 double tg_cost_memory(tg_cost_loops *l, const tg_target *t, const tg_uop *linear, int threads, tg_cost *c) {
@@ -448,13 +453,19 @@ double tg_cost_memory(tg_cost_loops *l, const tg_target *t, const tg_uop *linear
   find_twins(l);
   find_asked(l);
   find_threads(l, fmax(1, threads));
-  double waits[3] = {0};
+  double waits = 0, busy = 0;
   level v = level_of(l, LINE, t);
   c->l2_bytes = misses(l, 0, &v, (double)(t->l1 ? t->l1 : 32 << 10), m->l1_ways, m->l2_latency, m->l2_bandwidth,
-                       waits);
+                       &waits);
   c->l3_bytes = misses(l, 1, &v, (double)(t->l2 ? t->l2 : 1 << 20), m->l2_ways, m->l3_latency, m->l3_bandwidth,
-                       waits);
-  c->memory_bytes = misses(l, 2, &v, tg_target_kept(t), 0, m->memory_latency, m->memory_bandwidth, waits);
-  c->waits = waits[1], c->starts = waits[2];
-  return waits[0] + walked(l, t) + transfers(l, m);
+                       &waits);
+  c->memory_bytes = misses(l, 2, &v, tg_target_kept(t), 0, m->memory_latency, m->memory_bandwidth, &waits);
+  c->waits = waits;
+  add_walks(l, t);
+  add_transfers(l, m);
+  for (uint32_t i = 0; i < l->access.n; i++) {
+    busy += l->access.data[i].busy + l->access.data[i].ahead;
+    c->starts += l->access.data[i].starts;
+  }
+  return busy;
 }
