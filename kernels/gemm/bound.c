@@ -217,10 +217,12 @@ static double panels(const view *v, const tg_kit_choice *c, bool both) {
   int64_t vectors = v->columns < wide ? up(v->columns, vl) : nu;
   double wide_n = v->columns < wide ? vectors_of(v, v->columns, vl) : (double)nu;
   int n = list_of(v->rows, mr, list);
+  /* lines of the next tile's rows that a round of the loop prefetches: one, or more where they are longer */
+  double asked = knob(c, "AHEAD", 0) ? fmax(1, (double)mr * uk * v->row_size / v->m->line) : 0;
   for (int i = 0; i < n; i++) {
     work term = term_of_tile(&w, list[i].mr, wide_n, vl);
-    term.instructions += 2.0 / uk;
-    term.loads += spilled(v, list[i].mr * vectors + vectors + 1);
+    term.instructions += (2.0 + asked) / uk;
+    term.loads += spilled(v, list[i].mr * vectors + vectors + 1) + asked / uk / v->m->load[0];
     double first = tile_of(v, term, terms, uk, 1, sums_of_tile(v, list[i].mr, wide_n, vl, v->reads_c)),
            other = tile_of(v, term, terms, uk, 1, sums_of_tile(v, list[i].mr, wide_n, vl, true));
     core += (double)list[i].times * panels_n * (first + (blocks - 1) * other);

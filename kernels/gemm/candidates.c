@@ -69,7 +69,7 @@ typedef struct {
   tg_binding binding[GEMM_VALUES];
   tg_kit_priced launch[TG_PRICED];
   tg_kit_region region[TG_REGIONS];
-  uint32_t candidates, bindings, launches;
+  uint32_t candidates, bindings, launches, likely;   /* likely: 1 + the launch that is, the last one */
   char key[KEY], any[KEY];
 } choosing;
 
@@ -131,7 +131,7 @@ static void add_launches(choosing *w) {
   }
   if (!some && w->g->way && !w->g->ld[row].lo && (row ? q->b_major : q->a_major) != TG_GEMM_STRIDES) add_spread(w,
       middle, true);
-  if (is_likely(w->g, q)) add_launch(w, w->g->likely, w->g->likely + 3);
+  if (is_likely(w->g, q)) add_launch(w, w->g->likely, w->g->likely + 3), w->likely = w->launches;
 }
 
 /* ---- candidates ---- */
@@ -160,7 +160,7 @@ static void add_candidates(choosing *w, uint32_t threads, bool open) {
   uint32_t most = open ? TG_GEMM_OPEN_POINTS : TG_GEMM_POINTS + 1, last = w->launches - 1;
   for (uint32_t l = 0; l < w->launches; l++)
     tg_gemm_propose(w->q, &w->g->plan.context->target, open ? w->launch[l].size : NULL, threads, NULL, &w->points[l]);
-  for (uint32_t i = 0; last && is_likely(w->g, w->q) && i < w->points[last].n; i++)   /* it is the last launch */
+  for (uint32_t i = 0; last && w->likely && i < w->points[last].n; i++)   /* it is the last launch */
     if (!has_like(w, &w->points[last].point[i], false)) add_candidate(w, &w->points[last].point[i]);
   for (uint32_t pass = last ? SKETCHES : ALL; pass < PASSES; pass++)
     for (uint32_t i = 0; i < TG_COUNT(w->points[0].point); i++)
@@ -181,7 +181,7 @@ static double least(void *of, const tg_kit_choice *c) {
     tg_gemm_view v;
     tg_gemm_look(w->q, t, w->launch[i].size, s == &tg_gemm_stream || s == &tg_gemm_dot, &v);
     double cycles = s && s->bound ? s->bound(&v, c) : 0;
-    sum += cycles > 0 ? log(cycles / t->machine.clock * 1e-6) : -INFINITY;
+    sum += cycles > 0 ? tg_price_weight(w->likely, w->launches, i) * log(cycles / t->machine.clock * 1e-6) : -INFINITY;
   }
   return sum;
 }
@@ -215,6 +215,7 @@ static uint32_t choose(choosing *w, const tg_gemm_problem *whole, uint32_t threa
                                     .bindings_n = w->bindings,
                                     .launch = w->launch,
                                     .launches_n = w->launches,
+                                    .likely = w->likely,
                                     .whole = {q->m, q->n, q->k, {0, 1}},
                                     .regions = regions,
                                     .user = (void *)(uintptr_t)q,

@@ -37,7 +37,8 @@ static bool price(void *user, uint32_t point, double *seconds) {
   const tg_launches launches = {params, q->launches_n, q->threads, NULL};
   if (!tg_kernel_price(w->c, k->def, &o, &launches, seconds)) return false;
   double sum = 0;
-  for (uint32_t i = 0; i < q->launches_n; i++) sum += log(seconds[i]);
+  for (uint32_t i = 0; i < q->launches_n; i++)
+    sum += tg_price_weight(q->likely, q->launches_n, i) * log(seconds[i]);
   if (sum < w->cheapest) w->cheapest = sum;
   return true;
 }
@@ -131,6 +132,7 @@ static uint32_t choose(choosing *w, tg_kit_region *out) {
                            .axes = q->axes_n,
                            .prices = q->prices < STEPS ? q->prices : STEPS,
                            .launches = q->launches_n,
+                           .likely = q->likely,
                            .regions = q->regions};
   w->cheapest = INFINITY;
   for (; w->points < q->candidates_n && w->points < TG_KIT_CANDIDATES; w->points++)

@@ -31,7 +31,7 @@ typedef struct tg_kit_question {
   const tg_kit_axis *axis;       /* from the cheapest candidate on, its knobs are changed one at a time */
   uint32_t axes_n, prices;       /* prices: most candidates to price on that way */
   bool (*fits)(const tg_target *t, const tg_kit_choice *c);   /* may a candidate on that way be priced? NULL: any */
-  /* The logarithm of the least seconds that a candidate may take, summed over the launches, in closed form; NULL: none
+  /* The logarithm of the least seconds that a candidate may take, summed over the launches by their weights, in closed form; NULL: none
    * is known. Where one choice is taken for all sizes, what cannot be below the least price so far is not lowered. */
   double (*least)(void *of, const tg_kit_choice *c);
   void *of;
@@ -39,6 +39,7 @@ typedef struct tg_kit_question {
   uint32_t bindings_n;
   const tg_kit_priced *launch;   /* one at least, TG_PRICED at most */
   uint32_t launches_n;
+  uint32_t likely;               /* as in tg_price_question */
   tg_span whole[TG_REGION_SIZES];   /* all sizes, which regions divide */
   uint32_t regions;              /* most regions; 0 or 1: one choice for all sizes */
   void *user;                    /* passed to the sketches' bodies */

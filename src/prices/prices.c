@@ -11,6 +11,17 @@ static const double about = 0.05;
 
 /* ---- prices ---- */
 
+static double weight(const tg_price_table *w, uint32_t launch) {
+  return tg_price_weight(w->q->likely, w->q->launches, launch);
+}
+
+/* Of the launches by bit. */
+static double weights(const tg_price_table *w, uint32_t in) {
+  double sum = 0;
+  for (uint32_t l = 0; l < w->q->launches; l++) sum += in >> l & 1 ? weight(w, l) : 0;
+  return sum;
+}
+
 /* Prices a point as the next row; false: it cannot be made. */
 static bool price(tg_price_table *w, uint32_t point) {
   double seconds[TG_PRICED];
@@ -19,7 +30,7 @@ static bool price(tg_price_table *w, uint32_t point) {
   *p = (tg_priced){.point = point};
   for (uint32_t i = 0; i < w->q->launches; i++) {
     if (!(seconds[i] > 0 && seconds[i] < INFINITY)) return false;
-    p->cost[i] = log(seconds[i] + w->q->launch), p->sum += p->cost[i];
+    p->cost[i] = log(seconds[i] + w->q->launch), p->sum += weight(w, i) * p->cost[i];
   }
   w->rows++;
   return true;
@@ -38,7 +49,7 @@ static bool serves(const tg_price_table *w, uint32_t best) {
 /* Changes one coordinate, and takes what is clearly cheaper over all launches. */
 static bool step(tg_price_table *w, uint32_t axis, uint32_t *best) {
   bool moved = false;
-  double clearly = log1p(-about) * w->q->launches;
+  double clearly = log1p(-about) * weights(w, UINT32_MAX);
   for (uint32_t turn = 0; w->left; turn++) {
     int64_t next = w->q->beside(w->q->user, w->row[*best].point, axis, turn);
     if (next == TG_POINT_END) break;
@@ -94,7 +105,7 @@ static void judge(const tg_price_table *w, box *b) {
     double sum = 0, worst = 0;
     for (uint32_t l = 0; l < w->q->launches; l++) {
       if (!(b->in >> l & 1)) continue;
-      sum += w->row[i].cost[l], worst = fmax(worst, beyond(w, w->row[i].cost[l], least[l]));
+      sum += weight(w, l) * w->row[i].cost[l], worst = fmax(worst, beyond(w, w->row[i].cost[l], least[l]));
     }
     bool near = worst <= log1p(about);
     if (found && (b->whole > near || (b->whole == near && sum >= b->sum))) continue;
@@ -115,7 +126,7 @@ static bool divide(const tg_price_table *w, const box *b, uint32_t d, int64_t at
 
 /* The division of a box, between two of its launches, that makes it cheapest; false: none is worth it. */
 static bool best_division(const tg_price_table *w, const box *b, box out[2]) {
-  double least = b->sum - log1p(about) * __builtin_popcount(b->in);
+  double least = b->sum - log1p(about) * weights(w, b->in);
   bool found = false;
   for (uint32_t d = 0; d < TG_REGION_SIZES; d++)
     for (uint32_t l = 0; l < w->q->launches; l++) {

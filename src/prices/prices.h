@@ -33,6 +33,7 @@ typedef struct tg_price_question {
   double launch;
   uint32_t axes, prices;       /* coordinates; how many points, at most, are priced beside others */
   uint32_t launches;           /* 1 to TG_PRICED */
+  uint32_t likely;             /* of these, from 1 on, the one that weighs as much as all others together; 0: none */
   int64_t size[TG_PRICED][TG_REGION_SIZES];   /* by launch */
   tg_span whole[TG_REGION_SIZES];             /* all sizes, which regions divide; those not in use: {0, 0} */
   uint32_t regions;            /* most regions; 0 or 1: one point for all sizes */
@@ -46,8 +47,11 @@ static inline bool tg_region_has(const tg_span *size, const int64_t *x, uint32_t
   return true;
 }
 
-/* cost: logarithms of seconds by launch, so that sums of them compare geometric means. */
+/* cost: logarithms of seconds by launch, so that sums of them compare geometric means; sum: by weight. */
 typedef struct tg_priced { uint32_t point; double cost[TG_PRICED], sum; } tg_priced;
+static inline double tg_price_weight(uint32_t likely, uint32_t launches, uint32_t launch) {
+  return likely == launch + 1 && launches > 1 ? launches - 1 : 1;
+}
 typedef struct tg_price_table {   /* working memory, of the caller; zeros */
   const tg_price_question *q;
   uint32_t rows, left;

@@ -38,7 +38,26 @@ static void expect(const char *what, const double row[2][2], double launch, uint
         made, point[0], point[1]);
 }
 
+static bool price_of_three(void *user, uint32_t point, double *seconds) {
+  static const double row[2][3] = {{1e-3, 1e-3, 1e-3}, {1.2e-3, 1.2e-3, 0.8e-3}};
+  (void)user;
+  memcpy(seconds, row[point], sizeof row[point]);
+  return true;
+}
+
+/* The launch that is likely weighs as much as the two others, where one code is for all. */
+static void likely(uint32_t which, uint32_t point) {
+  static tg_price_table work;
+  tg_region out[TG_REGIONS];
+  tg_price_question q = {.price = price_of_three, .points = 2, .launches = 3, .likely = which, .regions = 1,
+                         .size = {{1}, {10}, {100}}, .whole = {{1, 200}}};
+  memset(&work, 0, sizeof work);
+  CHECK(tg_price_choose(&q, &work, out) == 1 && out[0].point == point, "launch %u is likely: point %u", which,
+        out[0].point);
+}
+
 int main(void) {
+  likely(0, 0), likely(1, 0), likely(3, 1);
   const double crossed[2][2] = {{1e-6, 1.9e-3}, {2e-6, 1e-3}}, near[2][2] = {{1e-6, 1.03e-3}, {1.03e-6, 1e-3}},
                small[2][2] = {{1e-7, 1.2e-3}, {3e-7, 1e-3}}, none[2][2] = {{INFINITY, 1}, {INFINITY, 1}},
                one[2][2] = {{INFINITY, 1}, {1, 1}}, worse[2][2] = {{1e-6, 1e-3}, {2e-6, 2e-3}};
