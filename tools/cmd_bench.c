@@ -75,13 +75,13 @@ static const struct {
      "cost model and the\n"
      "first choice are (the latter with --shapes tests/bench/gemm/random.txt --stage first)\n"},
     {"model", NULL, bench_model,
-     " --sweep FILE [--target ROW] [--knobs] [--shapes FILE] [--types f32] [--candidates N] [--seed N] [--stage build] "
-     "[--cache DIR]",
+     " --sweep FILE [--target ROW] [--knobs] [--shapes FILE] [--types f32] [--candidates N] [--seed N] "
+     "[--stage build|again] [--cache DIR]",
      "the points of FILE (tests/bench/model) priced by the cost model, for the machine of ROW, against the times that "
      "they took; with --seed\n"
      "new points of the shapes that FILE lacks are timed on this machine, and appended (--stage build: compiled into "
      "DIR alone, so that\n"
-     "recording them takes less)\n"},
+     "recording them takes less); --stage again: all points of FILE timed anew, and printed as they are recorded\n"},
     {"polybench", bench_polybench, NULL, "",
      "the 30 kernels of PolyBench at MEDIUM on one core against plain C, with and without -ffast-math\n"},
 };

@@ -128,7 +128,7 @@ typedef struct tg_gemm_desc {   /* zero means default; fields are only ever appe
    * of the device (tg/device.h). NULL: the host's CPU */
   tg_device *device;
   /* a call that is to come, if sizes vary: m, n, k, and the leading dimensions of A, B, C (0: dense). Kernels are
-   * compared for this call, too. 0: none is known */
+   * compared for this call, too, which weighs as much as all other sizes together. 0: none is known */
   int64_t likely[TG_GEMM_LIKELY];
   /* as in tg_compile_options (tg.h): once it is not 0, the planning ends with TG_CANCELLED. NULL: none */
   const int *cancel;
