@@ -176,7 +176,7 @@ static bool may_copy(const tg_gemm_points *to, int64_t lines) { return lines <= 
 
 typedef struct { int64_t vl, nu, mr, sums; bool rows, ahead; } direct_point;
 
-/* rows: tiles of rows one behind another, so that C is written in whole lines. ahead: of them the next is prefetched,
+/* rows: tiles of rows one behind another, so that C is written in whole lines; all columns pass each. ahead: of them the next is prefetched,
  * term by term: addresses of several terms in the rows of both tiles would be more than there are general registers. */
 static void offer_direct(tg_gemm_points *to, const tg_gemm_view *v, const direct_point *x) {
   tg_kit_choice c = begin(to);
@@ -201,7 +201,7 @@ void tg_gemm_propose_direct(tg_gemm_points *to) {
           if (sums > 1 && !is_fixed(to->p->k)) break;
           offer_direct(to, &v, &(direct_point){vl, nu, *mr, sums, false, false});
         }
-        for (int ahead = 0; ahead <= far && !v.o.column_k; ahead++)
+        for (int ahead = is_far_columns(&v); ahead <= far && !v.o.column_k; ahead++)
           offer_direct(to, &v, &(direct_point){vl, nu, *mr, 1, true, ahead});
         if (*mr >= v.rows) break;
       }
