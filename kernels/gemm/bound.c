@@ -110,6 +110,16 @@ static double waits(const view *v, double bytes, double between, double run) {
   return between <= 2 * v->l3 ? 0 : bytes / run * fmin(v->m->memory_latency, run / v->m->memory_bandwidth);
 }
 
+/* Cycles in which stores wait for each run's first line, one behind another, where C was last touched so many bytes ago.
+ * What was touched twice a cache ago is surely not in it. */
+static double stored(const view *v, double between, double run) {
+  double latency = between <= 2 * v->l1   ? 0
+                   : between <= 2 * v->l2 ? v->m->l2_latency
+                   : between <= 2 * v->l3 ? v->m->l3_latency
+                                          : v->m->memory_latency;
+  return (double)(v->rows * v->columns) * v->c_size / fmin(4096, fmax(v->m->line, run)) * latency;
+}
+
 static double all_bytes(const view *v) {
   return (double)(v->rows * v->terms) * v->row_size + (double)(v->columns * v->terms) * v->column_size +
          (double)(v->rows * v->columns) * v->c_size;
@@ -187,7 +197,8 @@ double tg_gemm_bound_direct(const view *v, const tg_kit_choice *c) {
   double all = all_bytes(v), columns_all = (double)(v->columns * v->terms) * v->column_size,
          rows_all = (double)(v->rows * v->terms) * v->row_size, rows_run = terms * v->row_size, wait = 0;
   bool few = terms <= v->m->streams || v->o.column_k;   /* rows of columns, so that runs go on from strip to strip */
-  memory += from(v, columns_all, all) + from(v, rows_all, all);
+  memory += from(v, columns_all, all) + from(v, rows_all, all) +
+            stored(v, all, (double)(rows_outside ? v->columns : smaller(wide, v->columns)) * v->c_size);
   if (rows_outside) memory += ((double)up(v->rows, mr) - 1) * from(v, columns_all, columns_all);
   else memory += (strips[0] - 1) * from(v, rows_all, rows_all);
   wait += waits(v, columns_all, all, few ? INFINITY : (double)wide * v->column_size);

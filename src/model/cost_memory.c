@@ -350,9 +350,11 @@ static double crowded(const level *v, const tg_cost_access_info *a, uint32_t loo
   return pieces * lines / taken / v->ways * v->cache;
 }
 
-/* Bytes of one execution: whole lines where its pieces lie apart. */
+/* Bytes of one execution: whole units where its pieces lie apart, and all between them where they do not. */
 static double of_execution(const tg_cost_access_info *a, double unit) {
-  return a->same * (a->same > 1 && (a->apart >= unit || a->apart == 0) ? fmax(a->bytes, unit) : a->bytes);
+  if (a->same > 1 && a->apart > 0 && a->apart < unit)
+    return fmax(a->same * a->bytes, (a->same - 1) * a->apart + a->bytes);
+  return a->same * (a->same > 1 ? fmax(a->bytes, unit) : a->bytes);
 }
 
 /* Bytes of the access that miss the cache in one iteration of the loop `outer`, or in the whole program (NONE). Data of

@@ -23,5 +23,45 @@ for f in examples/conv.tg examples/spmv.tg; do
 done
 "$b/tg" run examples/conv.tg --cost > "$t/run" 2>&1; [ $? = 2 ] && grep -q 'tg show --cost' "$t/run" && ok || wrong "--cost alone: $(cat "$t/run")"
 "$b/tg" run examples/conv.tg --time --cost --json > "$t/run" 2>&1; [ $? = 2 ] && ok || wrong "--cost for programs: $(cat "$t/run")"
+
+# no word divides this among threads: it takes as long on two
+cat > "$t/alone.tg" << 'END'
+kernel alone(N) {
+  in(x, f32, [N]);
+  out(y, f32, [N]);
+  range(i, N) y[i] = x[i] + 1.0;
+  opt(split i 16 as io il);
+  opt(lane il);
+}
+END
+for n in 1 2; do
+  "$b/tg" run "$t/alone.tg" N=4194304 --time --seconds 0.001 --cost --threads $n > "$t/run" 2>&1
+  sed -n 's/^the model *//p' "$t/run" > "$t/on$n"
+done
+[ -s "$t/on1" ] && cmp -s "$t/on1" "$t/on2" && ok || wrong "on one thread $(cat "$t/on1"), on two $(cat "$t/on2")"
+
+# strips of columns: each of their rows lies half a page behind the one before. Of 8192 pages, more than are at hand,
+# each tile of rows looks up all anew: that takes more than eight times as long as of 1024
+cat > "$t/strips.tg" << 'END'
+kernel strips(M, N, K) {
+  in(A, f32, [M, K]);
+  in(B, f32, [K, N]);
+  out(C, f32, [M, N]);
+  range(i, M) range(j, N) C[i,j] = sum(k : K, A[i,k] * B[k,j]);
+  opt(order j i);
+  opt(split j 16 as ct cv);
+  opt(order i cv);
+  opt(split cv 8 as cu cl);
+  opt(split i 5 as ir iu);
+  opt(upcast iu);
+  opt(upcast cu);
+  opt(lane cl);
+  opt(split k 8 as ko ku);
+  opt(unroll ku);
+}
+END
+memory() { "$b/tg" show "$t/strips.tg" M=50 N=512 K="$1" --target znver5 --cost | sed -n '1s/.*cycles, memory \([0-9.e+]*\) cycles.*/\1/p'; }
+few=$(memory 2048) many=$(memory 16384)
+awk "BEGIN { exit !($few > 0 && $many > 20 * $few) }" && ok || wrong "strips: memory takes $many cycles in 8192 pages, and $few in 1024"
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
