@@ -110,7 +110,7 @@ static double waits(const view *v, double bytes, double between, double run) {
   return between <= 2 * v->l3 ? 0 : bytes / run * fmin(v->m->memory_latency, run / v->m->memory_bandwidth);
 }
 
-/* Cycles in which stores wait for each run's first line, one behind another, where C was last touched so many bytes ago.
+/* Cycles in which stores wait for each run's first line, one behind another; `between`: bytes since C was last touched.
  * What was touched twice a cache ago is surely not in it. */
 static double stored(const view *v, double between, double run) {
   double latency = between <= 2 * v->l1   ? 0

@@ -176,9 +176,9 @@ static bool may_copy(const tg_gemm_points *to, int64_t lines) { return lines <= 
 
 typedef struct { int64_t vl, nu, mr, sums; bool rows, ahead; } direct_point;
 
-/* rows: tiles of rows one behind another, so that C is written in whole lines; all columns pass each. ahead: of them the
- * next is prefetched, term by term: addresses of several terms in the rows of both tiles would be more than there are
- * general registers. */
+/* rows: tiles of rows one behind another, so that C is written in whole lines; all columns pass each. ahead: of them
+ * the next is prefetched, term by term: addresses of several terms in the rows of both tiles would be more than there
+ * are general registers. */
 static void offer_direct(tg_gemm_points *to, const tg_gemm_view *v, const direct_point *x) {
   tg_kit_choice c = begin(to);
   int64_t uk = unrolled(v, smaller(x->mr, v->rows) * x->nu);

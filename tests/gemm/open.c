@@ -6,7 +6,6 @@
 #include "../folder.h"
 #include "../target.h"
 #include "../test.h"
-#include "api/api.h"
 #include "gemm/plan.h"
 #include "gemm/sketch.h"
 #include "kit/choose.h"
@@ -194,30 +193,6 @@ static void proposals(void) {
   }
 }
 
-static double priced(tg_context *c, tg_kit_dim columns) {
-  tg_gemm_problem q = {.a = TG_F32, .b = TG_F32, .c = TG_F32, .acc = TG_F32, .m = {7, 7}, .n = columns, .k = {2048, 2048}, .batch = {1, 1}};
-  tg_gemm_def def;
-  tg_gemm_kernel_of(&q, tg_gemm_stream.kernel, &def);
-  tg_binding b[] = {{"M", 7, 7, 1}, {"N", columns.lo, columns.hi, 1}, {"K", 2048, 2048, 1}, {"lda", 2048, 2048, 1}, {"ldb", 2048, 2048, 1},
-                    {"ldc", 2048, 2048, 1}, {"VL", 8, 8, 1}, {"NU", 4, 4, 1}, {"MR", 2, 2, 1}, {"NB", 64, 64, 1}, {"KC", 16, 16, 1},
-                    {"UK", 8, 8, 1}, {"AHEAD", 0, 0, 1}, {"TEAM", 0, 0, 1}};
-  const tg_compile_options o = {.bindings = b, .bindings_n = sizeof b / sizeof *b, .user = &q, .flags = TG_COMPILE_UNTUNED};
-  const int64_t value[] = {2048}, *params[] = {value};
-  double seconds = 0;
-  CHECK(tg_kernel_price(c, &def.def, &o, &(tg_launches){params, 1, 1, NULL}, &seconds), "%s", tg_error_message(c));
-  return seconds;
-}
-
-/* Columns whose number is open are gated in their last vector alone: they cost little more than known ones. */
-static void gates(void) {
-  tg_context *c = NULL;
-  CHECK(tg_context_create(&(tg_context_options){.target = "znver3"}, &c) == TG_OK, "no context");
-  if (!c) return;
-  double open = priced(c, (tg_kit_dim){2, 2048}), known = priced(c, (tg_kit_dim){2048, 2048});
-  CHECK(known > 0 && open < 1.15 * known, "gemm_stream: %g us with open columns, %g with known ones", open * 1e6, known * 1e6);
-  tg_context_free(c);
-}
-
 int main(void) {
   char folder[TEST_PATH] = "tg-open-XXXXXX", command[TEST_PATH + 32];
   CHECK(test_folder(folder) != NULL, "no folder");
@@ -225,7 +200,6 @@ int main(void) {
   another_likely(folder);
   parts_of_ranges(folder);
   proposals();
-  gates();
   snprintf(command, sizeof command, "rm -r %s", folder);
   CHECK(!system(command), "%s", command);
   return TEST_END();
