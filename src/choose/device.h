@@ -26,6 +26,8 @@ bool tg_device_contraction(tg_nest *n, uint32_t depth, const tg_uop *const *chai
 /* True if the perfect nest is a few rows times weights of four bits, in groups with a scale, which a matrix instruction
  * computes, and was scheduled so. */
 bool tg_device_weights(tg_nest *n, uint32_t depth, const tg_uop *const *chain);
+/* True if the perfect nest adds atomically to places that are read from memory, and was scheduled so. */
+bool tg_device_sums(tg_nest *n, uint32_t depth, const tg_uop *const *chain);
 /* Gives threads of a perfect nest several iterations of its loops, but of that which has the threads, if what they load
  * then serves several products of a sum. groups: workgroups along that loop. */
 void tg_device_reuse(tg_nest *n, uint32_t depth, const tg_uop *const *chain, const tg_uop *threads, double groups);

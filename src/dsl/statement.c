@@ -512,8 +512,8 @@ static void parse_store(tg_parser *p, int64_t kind, uint32_t off) {
   if (kind == TG_ASYNC && (tg_buffer_info(j, define)->space != TG_SPACE_LOCAL || !p->b->raw))
     FAIL(p, &t, "asynchronous copies are what schedules make: opt(stage B at r depth=2)");
   if (atomic && op != TG_OP_ADD) FAIL(p, &sign, "atomic is for +=");
-  if (atomic && tg_buffer_info(j, define)->space != TG_SPACE_GLOBAL)
-    FAIL(p, &t, "atomic is for out and inout: '%s' is neither", buffer.name);
+  if (atomic && tg_buffer_info(j, define)->space == TG_SPACE_REG)
+    FAIL(p, &t, "atomic is for memory: '%s' is registers", buffer.name);
   if (!plain && !atomic) {
     tg_expr old = tg_load_of(p, define, idx, NULL, NULL, t.off);
     old.end = end;

@@ -642,6 +642,7 @@ void tg_opt_stage(tg_schedule *s, const tg_opt *o) {
     tg_fail_at(s->j, o->pos, "stage %s: a reduction is made where an operand is packed ahead: space=packed",
                o->names[0]);
   check_options(s, o);
+  if (tg_stage_sums(s, o, g.source)) return;
   g.type = type_of(s, o, g.source->type);
   g.expression = !holds(g.type, g.source->type);
   g.fill = tg_stage_fill(s, o, g.type);

@@ -38,6 +38,8 @@ const tg_uop *tg_clamped_load(tg_job *j, const tg_uop *u, const tg_uop *source);
 const tg_uop *tg_clamp_apply(tg_job *j, const tg_uop *clamp, const tg_uop *x);
 bool tg_clamp_same(const tg_uop *a, const tg_uop *b);
 
+/* Of a buffer that the loop only adds to (stage_sums.c); false, and nothing is done: it does not. */
+bool tg_stage_sums(tg_schedule *s, const tg_opt *o, const tg_uop *source);
 void tg_stage_packed(tg_schedule *s, const tg_opt *o, const tg_uop *source);
 
 /* with.c: S[kept..] = op over the summed dimensions of value, an expression over `element`, a load of the source by
