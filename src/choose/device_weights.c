@@ -15,6 +15,11 @@
  *
  *   taken as  16 t + 8 f + 2 w + r       q = 2 t + f; t: the instruction; f: its first or second register
  *
+ * With more rows of x it is cheaper to bring the bytes of neighbours to both halves of a register, and to take x as it
+ * lies:
+ *
+ *   term 8 w + 4 t + 2 f + r, taken as  16 t + 8 f + 2 w + r
+ *
  * Where lanes load their own elements (AMD), weights are its columns, of which a lane has one, and its scale, too. What
  * a lane has of a column are neighbours, as many as are two words, one, or half of one. The copy of x has the terms of
  * each word in the order 2 q + r, so that a lane's are one load:
@@ -208,14 +213,14 @@ static uint64_t bytes_of_stage(const weights *c) {
   return rows * ((uint64_t)terms / 2 + UNIT) + (uint64_t)c->rows * ((uint64_t)terms * 2 + 64) + scale;
 }
 
-/* Registers of a thread, if all that it multiplies of a block is loaded first, as LLVM may: weights as words and
- * unpacked, x, and the sums of a group and of all. Matrix loads are volatile, and stay where they are. */
+/* Registers of a thread: half of them for the sums of a group and of all; and where lanes load their own elements, for
+ * all that it multiplies of a block, weights as words and unpacked, since LLVM may load that first. */
 static bool has_registers(const weights *c) {
   const tg_target *t = c->n->l->target;
   int64_t terms = c->block * c->group, of_row = terms * c->own / c->row->k, rows = c->rows / 16;
   int64_t operands = of_row * (rows + c->tiles) / 2 + of_row * c->tiles / 8;
-  int64_t sums = 2 * 256 / t->lanes * rows * c->tiles;
-  return !c->columns || operands + sums <= t->vector_registers;
+  int64_t sums = 2 * 16 * (int64_t)c->rows * c->tiles / t->lanes;
+  return 2 * sums <= t->vector_registers && (!c->columns || operands + sums <= t->vector_registers);
 }
 
 static bool has_room(const weights *c) {
@@ -327,6 +332,10 @@ static void copies(const weights *c, tg_words *w, const char *at) {
   if (c->scale) copy(c, w, at, c->scale, c->n_, tile, c->block, 0);
 }
 
+/* Where lanes load matrices: are the pairs of a register neighbours? That is three permutations of bytes a word more,
+ * for the weights, where x is as it lies; else x is brought into order by four for each eight of its rows. */
+static bool takes_neighbours(const weights *c) { return !c->columns && 3 * c->tiles < 4 * (c->rows / 8); }
+
 /* The terms of a piece in the order in which instructions take them; kb.terms: those of one. */
 static void say_terms(const weights *c, tg_words *w, const char *terms, const char *kb) {
   const bool whole = c->columns && c->own >= 8;   /* words in one instruction */
@@ -335,9 +344,10 @@ static void say_terms(const weights *c, tg_words *w, const char *terms, const ch
     terms = tg_format(w->env, "%s.i", kb);
   }
   tg_say(w, "split %s 8 as %s.w %s.e", terms, kb, kb);
-  tg_say(w, "split %s.e 4 as %s.r %s.q", kb, kb, kb);
+  const bool near = takes_neighbours(c);
+  tg_say(w, "split %s.e 4 as %s.%s %s.q", kb, kb, near ? "t" : "r", kb);
   const char *q = whole ? "q" : "f";
-  if (!whole) tg_say(w, "split %s.q 2 as %s.t %s.f", kb, kb, kb);
+  if (!whole) tg_say(w, "split %s.q 2 as %s.%s %s.%s", kb, kb, near ? "f" : "t", kb, near ? "r" : "f");
   if (c->columns) {
     tg_say(w, "order %s.t %s.w %s.%s %s.r", kb, kb, kb, q, kb);
     tg_say(w, "fuse %s.w %s.%s as %s.wq", kb, kb, q, kb);

@@ -10,7 +10,7 @@
  * buffer for certain, so its bytes may be read. */
 #include "lower/sweep.h"
 
-enum { PIECE = 16 /* bytes, at most */, MOST_REGISTERS = 32, RANK = 16 };
+enum { PIECE = 16 /* bytes, at most */, WORD = 4, MOST_REGISTERS = 32, RANK = 16 };
 
 /* A subscript as a scalar and what each register adds to it. */
 typedef struct { const tg_uop *scalar; int64_t at[MOST_REGISTERS]; } parts;
@@ -89,19 +89,27 @@ static bool has_rows_of(tg_job *j, const tg_uop *define, uint32_t rank, int64_t 
   return is_multiple(j, define->src[rank - 1], n) && tg_is_const(define->src[2 * rank - 1], 1);
 }
 
-static bool find_pieces(tg_job *j, const tg_uop *load, const parts *p, pieces *x) {
+/* Pieces of `least` bytes or more, the smallest that there are. */
+static bool find_pieces_from(tg_job *j, const tg_uop *load, const parts *p, pieces *x, uint32_t least) {
   uint32_t rank = tg_access_rank(load), registers = load->lanes, bytes = (uint32_t)tg_type_bytes(load->type);
   const tg_uop *define = tg_define_of(load->src[0]);
   tg_bounds b = tg_bounds_of(j, p[rank - 1].scalar);
-  if (!bytes || define->lanes > 1) return false;
-  for (x->elements = 2; x->elements * bytes <= PIECE; x->elements *= 2) {
+  for (x->elements = least / bytes < 2 ? 2 : least / bytes; x->elements * bytes <= PIECE; x->elements *= 2) {
     if (b.multiple % x->elements || !has_rows_of(j, define, rank, x->elements)) return false;
     if (!divide_into(x, p, rank, registers, (int64_t)tg_floor_mod((int64_t)b.offset, x->elements))) continue;
     bool straight = x->pieces * x->elements == registers;
     for (uint32_t r = 0; r < registers; r++) straight &= x->of[r] * x->elements + x->in[r] == r;
+    /* its neighbours are another instruction's: one load for both */
+    if (straight && x->pieces == 1 && b.multiple * bytes % PIECE == 0) continue;
     return !straight && x->pieces * x->elements <= MOST_REGISTERS;
   }
   return false;
+}
+
+/* Whole words, if they are there: what two instructions take of one is loaded once. */
+static bool find_pieces(tg_job *j, const tg_uop *load, const parts *p, pieces *x) {
+  if (!tg_type_bytes(load->type) || tg_define_of(load->src[0])->lanes > 1) return false;
+  return find_pieces_from(j, load, p, x, WORD) || find_pieces_from(j, load, p, x, 1);
 }
 
 static const tg_uop *picked(tg_job *j, const tg_uop *load) {
