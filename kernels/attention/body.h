@@ -69,12 +69,14 @@ void tg_attention_device_divide(tg_builder *b, const tg_attention_problem *p);
  * tokens of a page, in which runs begin at multiples of `unit`. bits: of integers, whose `group` of elements have a
  * scale; half: of 4 bits half the elements of a head. Their order in the bodies is that of low halves of bytes, then
  * high halves (tg_attention_nth). */
+enum { SOURCE_VALUE, SOURCE_SCALE, SOURCE_WHOLE };
 typedef struct tg_attention_source {
   const char *name, *copy;
   tg_type type;
   bool lanes;
   int64_t page, unit, group, half;
   uint8_t bits;
+  uint8_t part;                           /* what of an integer is read: its value, or one of its two factors */
   tg_type scale;
   const tg_attention_problem *turned;     /* not NULL: by rotary embedding */
 } tg_attention_source;

@@ -57,17 +57,45 @@ static int64_t head_lanes(const tg_attention_problem *p, int64_t vl) {
   return vl;
 }
 
+/* Bytes of K and V of a key. */
+static double bytes_of_key(const tg_attention_problem *p) {
+  double bytes = (double)(p->head * tg_type_bytes(p->k) + p->value_head * tg_type_bytes(p->v));
+  return p->kv_bits == 4 ? bytes / 2 : bytes;
+}
+
 /* Keys of a block that comes from memory: K of the next block is fetched while V of this one is read, and both stay in
  * L1. */
 static int64_t streamed_keys(const tg_attention_problem *p, const tg_target *t) {
-  int64_t bytes = p->head * tg_type_bytes(p->k) + p->value_head * tg_type_bytes(p->v);
-  return ATTENTION_BLOCK * bytes > (t->l1 ? (int64_t)t->l1 : 32768) ? ATTENTION_BLOCK / 2 : ATTENTION_BLOCK;
+  return ATTENTION_BLOCK * bytes_of_key(p) > (t->l1 ? (double)t->l1 : 32768) ? ATTENTION_BLOCK / 2 : ATTENTION_BLOCK;
 }
 
-/* Rows whose sums of `vectors` vectors of V are in registers at a time. */
-static int64_t rows_of_v(const tg_target *t, int64_t bq, int64_t vectors) {
-  int64_t rows = 1;
-  while (rows < bq && rows < 4 && 2 * rows * vectors + 2 * rows + 1 <= t->vector_registers) rows *= 2;
+/* Vectors that are added up side by side, as the latency of a multiply-add asks for. */
+enum { SUMS = 8 };
+
+/* Do products take as long as half of the reading, or more? */
+static bool is_busy(const tg_attention_problem *p, const tg_target *t, int64_t bq, int64_t lanes) {
+  const tg_machine *m = &t->machine;
+  double fma = m->fma[lanes >= 16 ? 2 : lanes >= 8 ? 1 : 0];
+  if (m->memory_bandwidth <= 0 || fma <= 0) return true;
+  return (double)(bq * (p->head + p->value_head)) / (double)lanes / fma >=
+         bytes_of_key(p) / m->memory_bandwidth / 2;
+}
+
+/* Rows whose sums of V, of `vectors` vectors at a time, are in registers. Each step loads r weights and SUMS / r
+ * vectors of V: where V is no sequence in memory anyway, or waits for products, as few as there can be; else as much of
+ * its row as there can be. */
+static int64_t rows_of_v(const tg_attention_problem *p, const tg_target *t, int64_t bq, int64_t lanes,
+                         int64_t *vectors) {
+  int64_t all = p->value_head / lanes, rows = 1;
+  *vectors = all < SUMS ? all : SUMS;
+  if (all <= SUMS && !is_busy(p, t, bq, lanes)) {
+    while (rows < bq && rows < 4 && 2 * rows * *vectors + 2 * rows + 1 <= t->vector_registers) rows *= 2;
+    return rows;
+  }
+  for (int64_t r = 2; r <= bq && r <= 4; r *= 2) {
+    int64_t v = all < SUMS / r ? all : SUMS / r;
+    if ((v + r) * *vectors * rows < (*vectors + rows) * v * r) rows = r, *vectors = v;
+  }
   return rows;
 }
 
@@ -76,13 +104,17 @@ static int64_t rows_of_v(const tg_target *t, int64_t bq, int64_t vectors) {
  * `vectors` vectors, and where products take as long as half of the reading, or more. */
 static bool fetches_ahead(const tg_attention_problem *p, const tg_target *t, int64_t bq, int64_t lanes,
                           int64_t vectors) {
-  const tg_machine *m = &t->machine;
   if (p->page) return false;   /* pages are no sequence */
-  if (p->value_head > vectors * lanes) return true;
-  double bytes = (double)(p->head * tg_type_bytes(p->k) + p->value_head * tg_type_bytes(p->v)),
-         fma = m->fma[lanes >= 16 ? 2 : lanes >= 8 ? 1 : 0];
-  if (m->memory_bandwidth <= 0 || fma <= 0) return true;
-  return (double)(bq * (p->head + p->value_head)) / (double)lanes / fma >= bytes / m->memory_bandwidth / 2;
+  return p->value_head > vectors * lanes || is_busy(p, t, bq, lanes);
+}
+
+/* Of one row of K in 8 bits, the sums of two vectors stand side by side where one chain of them would be longer than a
+ * core looks ahead, as each step has two conversions besides. */
+static int64_t lanes_of_sums(const tg_attention_problem *p, int64_t bq, int64_t lanes) {
+  enum { MOST_LANES = 16 };   /* of the knob */
+  bool divides = !(p->head % (2 * lanes) || p->value_head % (2 * lanes) || p->k_group % (2 * lanes) ||
+                   p->v_group % (2 * lanes));
+  return p->kv_bits == 8 && bq == 1 && divides && p->head > SUMS * lanes && 2 * lanes <= MOST_LANES ? 2 * lanes : lanes;
 }
 
 /* Vectors of a head that dV and dK are summed for side by side, for each of four keys. */
@@ -92,7 +124,6 @@ static int64_t vectors_of_sums(const tg_attention_problem *p, const tg_target *t
 }
 
 int64_t tg_attention_choose(const tg_attention_problem *p, const tg_target *t, tg_kit_choice *out) {
-  enum { SUMS = 8 };   /* vectors of a V that are added up side by side, as the latency of a multiply-add asks for */
   int64_t vl = t->vector_bytes >= 16 ? t->vector_bytes / 4 : 4, rows = p->rows.hi, nv = 1, kt = 4,
           lanes = head_lanes(p, vl);
   *out = (tg_kit_choice){.sketch = tg_attention_prefill};
@@ -104,10 +135,10 @@ int64_t tg_attention_choose(const tg_attention_problem *p, const tg_target *t, t
     set(out, "BQ", bq);
     set(out, "BK", streamed_keys(p, t));
     set(out, "KT", vl > 8 ? vl : 8);
-    set(out, "DL", lanes);
-    int64_t vectors = p->value_head / lanes < SUMS ? p->value_head / lanes : SUMS;
-    set(out, "DU", SUMS);
-    set(out, "VR", rows_of_v(t, bq, vectors));
+    int64_t side = lanes_of_sums(p, bq, lanes), vectors, of_v = rows_of_v(p, t, bq, lanes, &vectors);
+    set(out, "DL", side);
+    set(out, "DU", (vectors < p->value_head / lanes ? vectors : SUMS) * lanes / side);
+    set(out, "VR", of_v);
     set(out, "AHEAD", fetches_ahead(p, t, bq, lanes, vectors));
     return bq;
   }

@@ -61,16 +61,27 @@ const char *tg_attention_nth(tg_builder *tg_b_, const tg_attention_problem *p, c
   return p->kv_bits == 4 ? text("2*(%s %% (%s/2)) + %s/(%s/2)", x, width, x, width) : x;
 }
 
+/* Of integers: the scale of element x of the key at subscripts `at`, and the integer, both as f32. Of 4 bits those in
+ * the low half of a byte are shifted up to the sign and down again, those in the high half down. */
+static const char *scale_of(tg_builder *tg_b_, const source *s, const char *at, const char *x) {
+  long long half = s->half, group = s->group;
+  const char *nth = s->bits == 4 ? text("%s/%lld %% %lld", x, group / 2, 2 * half / group) : text("%s/%lld", x, group);
+  return tg_attention_f32(tg_b_, s->scale, text("%c_scale[%s, %s]", *s->name - 'A' + 'a', at, nth));
+}
+
+static const char *whole_of(tg_builder *tg_b_, const source *s, const char *at, const char *x) {
+  long long half = s->half;
+  if (s->bits == 8) return text("f32(%s[%s, %s])", s->name, at, x);
+  return text("f32(i32(bitcast(i8, %s[%s, %s %% %lld])) << 28 - i32(%s/%lld)*28 >> 28 - i32(%s/%lld)*24)", s->name, at,
+              x, half, x, half, x, half);
+}
+
 /* Element x of the key at subscripts `at` as f32. */
 static const char *value_of(tg_builder *tg_b_, const source *s, const char *at, const char *x) {
-  long long half = s->half, group = s->group;
   if (!s->bits) return tg_attention_f32(tg_b_, s->type, text("%s[%s, %s]", s->name, at, x));
-  const char *nth = s->bits == 4 ? text("%s/%lld %% %lld", x, group / 2, 2 * half / group) : text("%s/%lld", x, group),
-             *scale = text("%c_scale[%s, %s]", *s->name - 'A' + 'a', at, nth),
-             *whole = text("%s[%s, %s]", s->name, at, x);
-  if (s->bits == 4)
-    whole = text("((i32(%s[%s, %s %% %lld] >> u8(%s/%lld*4)) & 15 ^ 8) - 8)", s->name, at, x, half, x, half);
-  return text("(%s * f32(%s))", tg_attention_f32(tg_b_, s->scale, scale), whole);
+  if (s->part == SOURCE_WHOLE) return whole_of(tg_b_, s, at, x);
+  if (s->part == SOURCE_SCALE) return scale_of(tg_b_, s, at, x);
+  return text("(%s * %s)", scale_of(tg_b_, s, at, x), whole_of(tg_b_, s, at, x));
 }
 
 static const char *turned_value_of(tg_builder *tg_b_, const source *s, const char *key, const char *at, const char *x) {
@@ -140,6 +151,28 @@ static void store_cut(tg_builder *tg_b_, const tg_attention_problem *p, const ch
   say("s[%s, i] = pick(%s, %s, -inf)", at, tg_attention_seen(tg_b_, p, key, text("%s < N", key)), value);
 }
 
+/* Of lanes: the sum of products of a row and a key over the vectors of a head. Of integers each group is summed up by
+ * itself, and the sum multiplied by the scale. */
+static const char *products_of(tg_builder *tg_b_, const source *k, const section *c, const char *tile) {
+  const char *x = c->x, *nth = text("%sk", x), *at = text("%s*KT + %s", tile, nth);
+  if (!k->bits) {
+    const char *element = text("(%sc*DL + %sl)", x, x);
+    return text("sum(%sc : D/DL, q[g,%s,%si] * %s)", x, element, x,
+                c->cut ? read_key(tg_b_, k, at, element, true) : read_key_of_tile(tg_b_, k, tile, nth, element));
+  }
+  source scale = *k, whole = *k;
+  scale.part = SOURCE_SCALE, whole.part = SOURCE_WHOLE;
+  long long parts = k->bits == 4 ? 2 : 1, group = k->group / parts, groups = 2 * k->half / k->group;
+  const char *first = text("%sg*%lld", x, group),
+             *element = text("(%sh*%lld + %s + %sc*DL + %sl)", x, (long long)k->half, first, x, x);
+  const char *by = c->cut ? read_key(tg_b_, &scale, at, first, true)
+                          : read_key_of_tile(tg_b_, &scale, tile, nth, first),
+             *of = c->cut ? read_key(tg_b_, &whole, at, element, true)
+                          : read_key_of_tile(tg_b_, &whole, tile, nth, element);
+  return text("sum(%sg : %lld, %s * sum(%sh : %lld, %sc : %lld/DL, q[g,%s,%si] * %s))", x, groups, by, x, parts, x,
+              group, element, x, of);
+}
+
 /* The scores of a section. Ranges, where its x is "j": jt over tiles, jb over the keys of a tile, jc over the elements
  * of a head. If these are lanes jl, the sums of lanes are kept for all keys jk of the tile, so that each key is read
  * once, in the order of memory; then js adds them up. */
@@ -149,11 +182,8 @@ static void scores_of(tg_builder *tg_b_, const tg_attention_problem *p, const so
   TG_KIT_RANGE(x, text("%st, %s", x, c->extent)) {
     const char *sum = text("sum(%s : D, q[g,%s,i] * %s)", element, element, read_key(tg_b_, k, at, element, c->cut));
     if (k->lanes) {
-      element = text("(%sc*DL + %sl)", x, x);
       TG_KIT_RANGE(y, text("%sk, KT", x)) TG_KIT_RANGE(r, text("%si, BQ", x)) TG_KIT_RANGE(z, text("%sl, DL", x))
-        say("lanes[%sk,%si,%sl] = sum(%sc : D/DL, q[g,%s,%si] * %s)", x, x, x, x, element, x,
-            c->cut ? read_key(tg_b_, k, text("%s*KT + %sk", tile, x), element, true)
-                   : read_key_of_tile(tg_b_, k, tile, text("%sk", x), element));
+        say("lanes[%sk,%si,%sl] = %s", x, x, x, products_of(tg_b_, k, c, tile));
       sum = text("sum(%ss : DL, lanes[%sb,i,%ss])", x, x, x);
     }
     const char *value = tg_attention_score(tg_b_, p, sum, key);
@@ -218,18 +248,31 @@ static void weights(tg_builder *tg_b_, const tg_attention_problem *p, const tile
   if (p->dropout) tg_range(dg, BK/8) tg_range(i, BQ) tg_attention_drop(tg_b_, p, "s", "i");
 }
 
+/* Of V in integers: does the weight take the scale, once for a row, a key and a group, or a vector of V, once for all
+ * rows? Whichever is fewer multiplications. */
+static bool weights_take_scales(tg_builder *tg_b_, const source *v) {
+  if (!v->lanes || !v->bits) return false;
+  return tg_c(BQ) * (2 * v->half / v->group) < 2 * v->half / tg_c(DL);
+}
+
 /* The sum of weights * V over a section. A key that a row does not see has the weight 0, and its V is left out,
- * whatever it holds; finite: it holds nothing that the weight does not leave out. */
+ * whatever it holds (of integers, its scale); finite: it holds nothing that the weight does not leave out. */
 static const char *sum_of(tg_builder *tg_b_, const source *v, const section *c, const char *d, bool finite) {
-  const char *i = v->lanes ? "di" : "i", *k = *c->x == 'j' ? "k" : text("k%s", c->x);
-  if (!c->cut && holds_tiles(tg_b_, v)) {
-    const char *tile = strcmp(c->first, "0") ? text("(%s + %st)", c->first, k) : text("%st", k), *nth = text("%sq", k);
-    return text("sum(%st : %s, %s : KT, s[%s*KT + %s, %s] * %s)", k, c->extent, nth, tile, nth, i,
-                read_key_of_tile(tg_b_, v, tile, nth, d));
+  const char *i = v->lanes ? "di" : "i", *k = *c->x == 'j' ? "k" : text("k%s", c->x), *nth = text("%sq", k),
+             *from = strcmp(c->first, "0") ? text("%s + ", c->first) : "";
+  bool whole = !c->cut && holds_tiles(tg_b_, v);
+  const char *tile = *from ? text("(%s%st)", from, k) : text("%st", k),
+             *at = whole ? text("%s*KT + %s", tile, nth) : *from ? text("%s*KT + %s", c->first, k) : k,
+             *over = whole ? text("%st : %s, %s : KT", k, c->extent, nth) : text("%s : (%s)*KT", k, c->extent),
+             *weight = text("s[%s, %s]", at, i), *seen = weight;
+  source of = *v;
+  of.part = weights_take_scales(tg_b_, v) ? SOURCE_SCALE : SOURCE_VALUE;
+  for (;; of.part = SOURCE_WHOLE) {
+    const char *x = whole ? read_key_of_tile(tg_b_, &of, tile, nth, d) : read_key(tg_b_, &of, at, d, c->cut);
+    if (c->cut && !finite && of.part != SOURCE_WHOLE) x = text("pick(%s != 0, %s, 0)", seen, x);
+    if (of.part != SOURCE_SCALE) return text("sum(%s, %s * %s)", over, weight, x);
+    weight = text("(%s * %s)", weight, x);
   }
-  const char *at = strcmp(c->first, "0") ? text("%s*KT + %s", c->first, k) : k, *x = read_key(tg_b_, v, at, d, c->cut);
-  if (c->cut && !finite) x = text("pick(s[%s, %s] != 0, %s, 0)", at, i, x);
-  return text("sum(%s : (%s)*KT, s[%s, %s] * %s)", k, c->extent, at, i, x);
 }
 
 /* o += weights * V of cut tiles. */
@@ -249,10 +292,12 @@ static void sums(tg_builder *tg_b_, const tg_attention_problem *p, const source 
   const char *all = "", *d = full ? "df" : "d", *i = v->lanes ? "di" : "i";
   const section finite = {"p", "0", "finite", true}, others = {"x", "0", "tiles - finite", true};
   bool vectors = by_vectors(tg_b_, p, v), listed = p->lists && !full;
+  const char *range = text("%s, E", d);
+  if (v->lanes && v->bits == 4) range = text("d, E/2"), d = "(dh*(E/2) + d)";   /* both halves of bytes by one load */
   if (listed) all = text("%s + %s", sum_of(tg_b_, v, &finite, d, true), sum_of(tg_b_, v, &others, d, false));
   for (const section *c = t->part; c < t->part + t->n && !listed; c++)
     if (!c->cut || !vectors) all = text("%s%s%s", all, *all ? " + " : "", sum_of(tg_b_, v, c, d, false));
-  TG_KIT_RANGE(d, text("%s, E", d)) TG_KIT_RANGE(i, text("%s, BQ", i))
+  TG_KIT_RANGE(h, *d == '(' ? "dh, 2" : "dh, 1") TG_KIT_RANGE(d, range) TG_KIT_RANGE(i, text("%s, BQ", i))
     say("o[g,%s,%s] = o[g,%s,%s] * by[%s] + %s", d, i, d, i, i, all);
   if (!full && vectors) sums_of_vectors(tg_b_, v);
 }
@@ -438,15 +483,17 @@ TG_KERNEL(attention_decode, ) {
     tg_kit_word(tg_b_, "upcast %sb", loops[i]);
   }
   tg_kit_word(tg_b_, "unroll %sc", full ? "j" : "x");
+  for (const char *x = p->kv_bits ? "gh" : ""; *x; x++) tg_kit_word(tg_b_, "unroll %c%c", full ? 'j' : 'x', *x);
   tg_kit_word(tg_b_, "split d DL as da dl");
   tg_kit_word(tg_b_, "lane dl");
-  if (p->value_head > tg_c(DL)) {
+  int64_t halves = p->kv_bits == 4 ? 2 : 1, vectors = p->value_head / halves / tg_c(DL);
+  if (vectors > 1) {
     char list[64];
-    int64_t vectors = p->value_head / tg_c(DL);
     tg_kit_word(tg_b_, "split da %s as db du",
-                tg_kit_tile_and_rest(list, sizeof list, (tg_kit_dim){vectors, vectors}, tg_c(DU)));
+                tg_kit_tile_and_rest(list, sizeof list, (tg_kit_dim){vectors, vectors}, tg_c(DU) / halves));
     tg_kit_word(tg_b_, "upcast du");
   }
+  if (halves > 1) tg_kit_word(tg_b_, "upcast dh");
   tg_kit_word(tg_b_, "split di VR as dg dr");
   tg_kit_word(tg_b_, "upcast dr");
   static const char *const rows[] = {"r", "t", "u"};
