@@ -254,7 +254,9 @@ static double panels(const view *v, const tg_kit_choice *c, bool both) {
             from(v, (double)(v->columns * v->terms) * v->column_size, all_bytes(v)) * (double)groups +
             (2 * blocks - 1) * from(v, (double)(v->rows * v->columns) * v->c_size, all_bytes(v));
   double wait = 0;
-  if (!knob(c, "AHEAD", 0)) wait += passes * waits(v, row_bytes, again + panel, (double)of * v->row_size);
+  if (!knob(c, "AHEAD", 0))
+    wait += waits(v, row_bytes, all_bytes(v), (double)of * v->row_size) +
+            (passes - 1) * waits(v, row_bytes, again + panel, (double)of * v->row_size);
   if (!v->p->panel && !v->o.column_k && !knob(c, "NEXT", 0))
     wait += (double)groups * waits(v, (double)(v->columns * v->terms) * v->column_size, all_bytes(v),
                                    (double)(wide * knob(c, "NB", 1)) * v->column_size);
