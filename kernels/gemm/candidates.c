@@ -181,7 +181,8 @@ static double least(void *of, const tg_kit_choice *c) {
     tg_gemm_view v;
     tg_gemm_look(w->q, t, w->launch[i].size, s == &tg_gemm_stream || s == &tg_gemm_dot, &v);
     double cycles = s && s->bound ? s->bound(&v, c) : 0;
-    sum += cycles > 0 ? tg_price_weight(w->likely, w->launches, i) * log(cycles / t->machine.clock * 1e-6) : -INFINITY;
+    double weight = tg_price_weight(w->likely, w->launches, i);
+    sum += cycles > 0 ? weight * log(cycles / t->machine.clock * 1e-6) : -INFINITY;
   }
   return sum;
 }

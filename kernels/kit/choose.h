@@ -31,8 +31,9 @@ typedef struct tg_kit_question {
   const tg_kit_axis *axis;       /* from the cheapest candidate on, its knobs are changed one at a time */
   uint32_t axes_n, prices;       /* prices: most candidates to price on that way */
   bool (*fits)(const tg_target *t, const tg_kit_choice *c);   /* may a candidate on that way be priced? NULL: any */
-  /* The logarithm of the least seconds that a candidate may take, summed over the launches by their weights, in closed form; NULL: none
-   * is known. Where one choice is taken for all sizes, what cannot be below the least price so far is not lowered. */
+  /* The logarithm of the least seconds that a candidate may take, summed over the launches by their weights, in closed
+   * form; NULL: none is known. Where one choice is taken for all sizes, what cannot be below the least price so far is
+   * not lowered. */
   double (*least)(void *of, const tg_kit_choice *c);
   void *of;
   const tg_binding *binding;     /* of the kernels' parameters, without knobs */
