@@ -110,9 +110,12 @@ static double waits(const view *v, double bytes, double between, double run) {
   return between <= 2 * v->l3 ? 0 : bytes / run * fmin(v->m->memory_latency, run / v->m->memory_bandwidth);
 }
 
-/* Cycles in which stores wait for each run's first line, one behind another; `between`: bytes since C was last touched.
- * What was touched twice a cache ago is surely not in it. */
-static double stored(const view *v, double between, double run) {
+/* Cycles in which stores of strips, each `strip` columns wide, wait for each run's first line, one behind another;
+ * `between`: bytes since C was last touched. What was touched twice a cache ago is surely not in it. Where a strip
+ * leaves no line of C out, its rows are one run; of few rows each goes on in the next strip. */
+static double stored(const view *v, double between, int64_t strip) {
+  bool on = (double)(v->columns - strip) * v->c_size < v->m->line || (double)v->rows <= v->m->streams;
+  double run = on ? INFINITY : (double)strip * v->c_size;
   double latency = between <= 2 * v->l1   ? 0
                    : between <= 2 * v->l2 ? v->m->l2_latency
                    : between <= 2 * v->l3 ? v->m->l3_latency
@@ -198,7 +201,7 @@ double tg_gemm_bound_direct(const view *v, const tg_kit_choice *c) {
          rows_all = (double)(v->rows * v->terms) * v->row_size, rows_run = terms * v->row_size, wait = 0;
   bool few = terms <= v->m->streams || v->o.column_k;   /* rows of columns, so that runs go on from strip to strip */
   memory += from(v, columns_all, all) + from(v, rows_all, all) +
-            stored(v, all, (double)(rows_outside ? v->columns : smaller(wide, v->columns)) * v->c_size);
+            stored(v, all, rows_outside ? v->columns : smaller(wide, v->columns));
   if (rows_outside) memory += ((double)up(v->rows, mr) - 1) * from(v, columns_all, columns_all);
   else memory += (strips[0] - 1) * from(v, rows_all, rows_all);
   wait += waits(v, columns_all, all, few ? INFINITY : (double)wide * v->column_size);

@@ -422,7 +422,7 @@ static level level_of(tg_cost_loops *l, double unit, const tg_target *t) {
                  .l1_way = ways > 0 ? size / ways : 0};
 }
 
-/* Adds the cycles for the addresses of pages that are not at hand. Those that are, are a cache whose lines are pages. */
+/* Adds the cycles for addresses of pages that are not at hand. Those that are, are a cache whose lines are pages. */
 static void add_walks(tg_cost_loops *l, const tg_target *t) {
   const tg_machine *m = &t->machine;
   level v = level_of(l, PAGE, t);
