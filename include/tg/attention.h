@@ -308,7 +308,7 @@ static inline tg_attention_info tg_attention_describe(const tg_attention *attent
  * and V from memory, the keys are as many as caches do not hold. The choice is kept in the context's folder of tuned
  * choices (tg_context_options.tuned); plans of descriptors with the same range of rows use it if their contexts have
  * that folder and the same number of threads. The options' bindings, user, params and threads are overwritten, and so
- * is start if it is NULL. A candidate must pass the checks of attention before it is kept. Of a
+ * is start if it and start_kernel are NULL. A candidate must pass the checks of attention before it is kept. Of a
  * mask_mod or a mask of bools runs of more than 16 rows are timed as if a quarter of their blocks of keys were seen in
  * part and the others as a whole. With backward it tunes the kernel of gradients, one for all numbers of rows: of all
  * keys at once, or, where keys are so many that a plan divides them, of a part; each has a choice of its own.

@@ -251,9 +251,10 @@ static inline tg_gemm_info tg_gemm_describe(const tg_gemm *gemm) {
 /* Only in libtg_jit.a: tunes the kernel that a plan of this descriptor runs for m, n, k (0 where the descriptor fixes
  * a size) and dense operands. The choice is kept in the context's folder of tuned choices
  * (tg_context_options.tuned); plans use it if their contexts have that folder and the same number of threads. The
- * options' bindings, user and params are overwritten, and so is start if it is NULL. A product that several threads
- * compute in strips is tuned as one strip, on one thread (tg_tune_result.strips). TG_EINVAL: the descriptor or a size
- * is wrong, or the descriptor has TG_ANY_STRIDES or a packed B (a quantised B is tuned in its unpacked form). */
+ * options' bindings, user and params are overwritten, and so is start if it and start_kernel are NULL. A product that
+ * several threads compute in strips is tuned as one strip, on one thread (tg_tune_result.strips). TG_EINVAL: the
+ * descriptor or a size is wrong, or the descriptor has TG_ANY_STRIDES or a packed B (a quantised B is tuned in its
+ * unpacked form). */
 TG_API tg_status tg_gemm_tune_sized(tg_context *, const tg_gemm_desc *, size_t desc_bytes, int64_t m, int64_t n,
                                     int64_t k, const tg_tune_options *, size_t options_bytes, tg_tune_result **out);
 static inline tg_status tg_gemm_tune(tg_context *context, const tg_gemm_desc *desc, int64_t m, int64_t n, int64_t k,

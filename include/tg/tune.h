@@ -114,8 +114,8 @@ typedef struct tg_tune_options {   /* zero means default */
   uint32_t bindings_n;
   void *user;                      /* passed to the kernels' bodies */
   const char *kernel;              /* name of the kernel to take from a text that has several. NULL: the first */
-  /* knobs of the first kernel where the search starts, and which count as its default; NULL: each knob's first
-   * value */
+  /* knobs of the first kernel (of start_kernel, if that is given) where the search starts, and which count as its
+   * default; NULL: each knob's first value */
   const tg_binding *start;
   uint32_t start_n;
   /* run-time parameters of the launch that is timed, all that the kernel has; NULL: the largest values */
@@ -155,6 +155,9 @@ typedef struct tg_tune_options {   /* zero means default */
    * same choice. `candidates` bounds such a search (0: 64), not `seconds`; and it has no journal: the folder is one.
    * NULL: the search is alone */
   const char *spool;
+  /* name of the one of the kernels where the search starts, and which counts as the default; a choice is kept for the
+   * first kernel all the same. TG_EINVAL: there is none of this name, or it cannot be built here. NULL: the first */
+  const char *start_kernel;
 } tg_tune_options;
 
 /* Tunes n kernels that solve one problem, with the same buffers and results; the first one with its default schedule is

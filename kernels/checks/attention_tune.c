@@ -158,7 +158,7 @@ tg_status tg_attention_tune_sized(tg_context *c, const tg_attention_desc *desc, 
   o.device = d.device;
   o.bindings = w.binding, o.bindings_n = w.bindings_n, o.user = &w.problem, o.params = w.params,
   o.params_n = w.params_n;
-  if (!o.start) o.start = w.choice->knob, o.start_n = w.choice->knobs_n;
+  if (!o.start && !o.start_kernel) o.start = w.choice->knob, o.start_n = w.choice->knobs_n;
   if (tg_attention_about(&d, &w.problem, about, sizeof about) >= sizeof about)
     return tg_context_fail(c, TG_ELIMIT, "tg_attention_tune: score_mod or mask_mod is too long");
   const tg_tune_kind kind = {.checks = tg_attention_trial, .about = about, .roundings = w.roundings};

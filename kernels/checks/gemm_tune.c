@@ -86,7 +86,7 @@ tg_status tg_gemm_tune_sized(tg_context *c, const tg_gemm_desc *desc, size_t des
   o.device = d.device;
   o.bindings = w.binding, o.bindings_n = w.bindings_n, o.user = &w.problem, o.params = w.params,
   o.params_n = w.params_n;
-  if (!o.start) o.start = w.choice->knob, o.start_n = w.choice->knobs_n;
+  if (!o.start && !o.start_kernel) o.start = w.choice->knob, o.start_n = w.choice->knobs_n;
   const tg_check_size at = {w.size[0], w.size[1], w.size[2]};
   const int64_t ld[3] = {w.plan.ld[0].lo, w.plan.ld[1].lo, w.plan.ld[2].lo};
   char about[4096], part_about[4096];

@@ -103,17 +103,11 @@ void tg_search_confirm(tg_search *s) {
 
 /* ---- the whole problem, if a part was timed ---- */
 
-static uint32_t sketch_named(const tg_points *space, const char *name) {
-  uint32_t i = 0;
-  while (i < space->sketches && strcmp(space->sketch[i].name, name)) i++;
-  return i;
-}
-
 /* The point as a kernel for the whole problem: the same knobs, by name, and the same words unless they are the
  * sketch's own. */
 static bool whole_point(tg_search *s, tg_points *space, const tg_point *p, tg_point *w) {
   const tg_sketch *part = &s->space.sketch[p->sketch];
-  uint32_t at = sketch_named(space, part->name);
+  uint32_t at = tg_space_sketch(space, part->name);
   int64_t knob[TG_POINT_KNOBS] = {0};
   if (at == space->sketches) return false;
   for (uint32_t i = 0; i < space->sketch[at].knobs; i++) {

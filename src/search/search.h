@@ -64,6 +64,7 @@ typedef struct tg_point {
  * sketches whose requirements do not hold are left out. */
 void tg_space_open(tg_points *s, tg_env *env, const tg_sketch_source *source, uint32_t n, const tg_binding *bindings,
                    uint32_t bindings_n);
+uint32_t tg_space_sketch(const tg_points *s, const char *name);   /* its index; s->sketches: there is none */
 /* Fills in the point's text and words by running the sketch's body with these knobs. words, if not NULL, replace the
  * sketch's own. False: a requirement of the sketch does not hold; p->message says which. */
 bool tg_space_point(tg_points *s, uint32_t sketch, const int64_t *knob, const char *words, const char *given,
@@ -137,7 +138,8 @@ typedef struct tg_search_options {
   const tg_binding *whole_bindings;
   const char *whole_checks;
   double share;                    /* the part's fraction of the whole problem */
-  const tg_binding *start;         /* knobs of the first sketch to start from */
+  const char *start_sketch;        /* name of the sketch to start from; NULL: the first */
+  const tg_binding *start;         /* its knobs to start from */
   uint32_t start_n;
   const int64_t *params;
   uint32_t params_n, threads, pool;   /* as in tg_task */

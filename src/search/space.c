@@ -91,6 +91,12 @@ void tg_space_open(tg_points *s, tg_env *env, const tg_sketch_source *source, ui
   if (!n) tg_fail(env, TG_EINVAL, "no kernel is given");
 }
 
+uint32_t tg_space_sketch(const tg_points *s, const char *name) {
+  uint32_t i = 0;
+  while (i < s->sketches && strcmp(s->sketch[i].name, name)) i++;
+  return i;
+}
+
 static uint64_t hash_text(const char *t, uint64_t seed) { return t ? tg_hash(t, strlen(t), seed) : tg_mix(seed, 1); }
 
 bool tg_space_point(tg_points *s, uint32_t sketch, const int64_t *knob, const char *words, const char *given,

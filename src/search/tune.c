@@ -421,7 +421,7 @@ static void time_beside(tg_search *s) {
   tg_search_tell(s, TG_EVENT_BUILT, p);   /* it is the same code as another */
 }
 
-/* The first sketch with its default knobs is the default point; the other sketches' defaults join the pool. */
+/* The point where the search starts is the default; the other sketches' defaults join the pool. */
 static void begin(tg_search *s) {
   tg_point *p = s->first, *others[POOL / 64];
   uint32_t n = 0;
@@ -445,9 +445,10 @@ static void begin(tg_search *s) {
   s->model_off = log(fmax(task.seconds, 1e-12) / fmax(p->cost.seconds, 1e-12));
   join_beam(s, p);
   tg_search_tell(s, TG_EVENT_TIMED, p);
-  for (uint32_t i = 1; i < s->space.sketches && n < TG_COUNT(others); i++) propose(s, i, NULL, NULL, NULL, others, &n);
+  for (uint32_t i = 0; i < s->space.sketches && n < TG_COUNT(others); i++)
+    if (i != p->sketch) propose(s, i, NULL, NULL, NULL, others, &n);
   lower(s, others, n);
-  if (s->o->beside) time_beside(s);
+  if (s->o->beside && p->sketch + 1 != s->space.sketches) time_beside(s);   /* else it is the default itself */
 }
 
 /* With a spool all that were built are timed against one incumbent, by as many processes as there are; the answers are
@@ -503,16 +504,22 @@ static void report(tg_search *s) {
   tg_search_tell(s, TG_EVENT_END, p);
 }
 
-/* Knobs of the first sketch: the caller's start values, otherwise the defaults. */
+/* The caller's sketch and values of knobs to start from, otherwise the first one and its defaults. */
 static bool first_point(tg_search *s) {
-  const tg_sketch *k = &s->space.sketch[0];
+  uint32_t at = s->o->start_sketch ? tg_space_sketch(&s->space, s->o->start_sketch) : 0;
+  if (at == s->space.sketches)
+    tg_fail(s->env, TG_EINVAL, "the search cannot start at '%s': no kernel of this name can be built here",
+            s->o->start_sketch);
+  const tg_sketch *k = &s->space.sketch[at];
   int64_t knob[TG_POINT_KNOBS] = {0};
   for (uint32_t i = 0; i < k->knobs; i++) {
     knob[i] = k->knob[i].values[0];
     for (uint32_t b = 0; b < s->o->start_n; b++)
       if (!strcmp(s->o->start[b].name, k->knob[i].name)) knob[i] = s->o->start[b].lo;
   }
-  return tg_space_point(&s->space, 0, knob, NULL, NULL, s->first);
+  s->r->sketch = k->given;
+  s->r->sketch_name = k->name;
+  return tg_space_point(&s->space, at, knob, NULL, NULL, s->first);
 }
 
 static void open_spool(tg_search *s) {
@@ -541,7 +548,6 @@ static void run(void *arg) {
   s->journal = tg_journal_open(
       s->env, o->journal, s->space.sketch[0].name,
       tg_mix(o->checks ? tg_hash(o->checks, strlen(o->checks), s->first->id) : s->first->id, o->seed), o->resume);
-  s->r->sketch_name = s->space.sketch[0].name;
   s->r->why = tg_journal_ended(s->journal, o->seconds, o->candidates);
   if (s->r->why) {
     s->r->finished = true;

@@ -276,6 +276,7 @@ static void run(void *arg) {
                          .beside = o->with_text != NULL,
                          .bindings = part ? kind->part : o->bindings,
                          .bindings_n = o->bindings_n,
+                         .start_sketch = o->start_kernel,
                          .start = o->start,
                          .start_n = o->start_n,
                          .params = o->params,

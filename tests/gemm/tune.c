@@ -16,13 +16,9 @@ static char self[4096], tuned[TEST_PATH] = "tg-tuned-XXXXXX";
 static const char *const worker[] = {self, "worker", NULL};
 enum { PATIENCE = 300 /* seconds: the number of candidates ends a search before */ };
 
-/* Searches here begin at slow knobs, which the first choice's sketch must have: on rows of some processors it is
- * gemm_plain, without any, for products as small as these. So a machine with vectors of 64 bytes is taken as any such. */
 static tg_context *open_context(const char *folder, int threads) {
   tg_context *c = NULL;
-  tg_context_options o = {.target = "x86-64-v4", .tuned = folder, .threads = threads};
-  if (!strcmp(test_target(), "host") && tg_context_create(&o, &c) == TG_OK) return c;
-  o.target = test_target();
+  tg_context_options o = {.target = test_target(), .tuned = folder, .threads = threads};
   CHECK(tg_context_create(&o, &c) == TG_OK, "a context");
   return c;
 }
@@ -83,10 +79,12 @@ static uint32_t tuned_weights_of(tg_context *c, const tg_gemm_desc *d) {
   return n;
 }
 
-/* The slowest point of a sketch as the start: what wins against it is sure. */
+/* One row of one vector, of a sketch that is named, whatever the first choice is: what wins against it is sure. */
+static const tg_binding slow_start[] = {{"NU", 1, 1, 1}, {"MR", 1, 1, 1}};
+
 static void tune(tg_context *c, const tg_gemm_desc *d, int64_t m, uint32_t strips) {
-  static const tg_binding slow[] = {{"NU", 1, 1, 1}, {"MR", 1, 1, 1}};
-  tg_tune_options o = {.seconds = PATIENCE, .candidates = 12, .worker = worker, .start = slow, .start_n = 2, .flags = TG_TUNE_KNOBS_ONLY};
+  const char *kernel = d->b_bits ? "gemm_weights" : "gemm_direct";
+  tg_tune_options o = {.seconds = PATIENCE, .candidates = 12, .worker = worker, .start_kernel = kernel, .start = slow_start, .start_n = 2, .flags = TG_TUNE_KNOBS_ONLY};
   tg_tune_result *r = NULL;
   tg_status s = tg_gemm_tune(c, d, m, 0, 0, &o, &r);
   CHECK(s == TG_OK, "%s", tg_error_message(c));
@@ -141,12 +139,11 @@ static void empty(const char *folder) {
 
 /* Searched beside the sketches: the only candidate that is timed, against a slow start. Its text is kept with the choice, and plans run it. */
 static void tune_own(void) {
-  static const tg_binding slow_start[] = {{"NU", 1, 1, 1}, {"MR", 1, 1, 1}};
   char folder[TEST_PATH] = "tg-own-XXXXXX";
   CHECK(test_folder(folder) != NULL, "a folder");
   tg_context *c = open_context(folder, 1);
   const tg_gemm_desc d = {.m = {64, 0}, .n = {96, 0}, .k = {80, 0}};
-  tg_tune_options o = {.seconds = PATIENCE, .candidates = 1, .worker = worker, .start = slow_start, .start_n = 2, .flags = TG_TUNE_KNOBS_ONLY, .with_file = "own.tg", .with_text = OWN("own", "M, N, K, lda, ldb, ldc", SUM, WORDS)};
+  tg_tune_options o = {.seconds = PATIENCE, .candidates = 1, .worker = worker, .start_kernel = "gemm_direct", .start = slow_start, .start_n = 2, .flags = TG_TUNE_KNOBS_ONLY, .with_file = "own.tg", .with_text = OWN("own", "M, N, K, lda, ldb, ldc", SUM, WORDS)};
   tg_tune_result *r = NULL;
   CHECK(tuned_of(c, &d, 64) == 0, "tuned before anything was");
   CHECK(tg_gemm_tune(c, &d, 0, 0, 0, &o, &r) == TG_OK, "%s", tg_error_message(c));
@@ -238,6 +235,19 @@ static void wrong_beyond_the_part(tg_context *c, bool wrong) {
   tg_tune_result_free(r);
 }
 
+/* The kernel where a search starts is its default, wherever it stands among those given. */
+static void starts_at(tg_context *c, const char *kernel, uint32_t sketch) {
+  const tg_gemm_problem p = {.a = TG_F32, .b = TG_F32, .c = TG_F32, .acc = TG_F32, .m = {64, 64}, .n = {96, 96}, .k = {80, 80}, .batch = {1, 1}};
+  const tg_kernel_def first = {"slow", "M, N, K, lda, ldb, ldc", __FILE__, __LINE__, slow}, second = {"second", "M, N, K, lda, ldb, ldc", __FILE__, __LINE__, right}, *defs[] = {&first, &second};
+  const tg_binding b[] = {{"M", 64, 64, 1}, {"N", 96, 96, 1}, {"K", 80, 80, 1}, {"lda", 80, 80, 1}, {"ldb", 96, 96, 1}, {"ldc", 96, 96, 1}};
+  tg_tune_options o = {.bindings = b, .bindings_n = 6, .user = (void *)(uintptr_t)&p, .seconds = PATIENCE, .candidates = 1, .worker = worker, .start_kernel = kernel, .flags = TG_TUNE_KNOBS_ONLY | TG_TUNE_NOT_KEPT};
+  tg_tune_result *r = NULL;
+  tg_status s = tg_tune_checked(c, defs, 2, &o, NULL, &r);
+  if (sketch > 1) CHECK(s == TG_EINVAL && strstr(tg_error_message(c), "the search cannot start at 'none'"), "%s", tg_error_message(c));
+  else CHECK(s == TG_OK && r && r->sketch == 1 && r->tuned == !sketch && r->timed == 1, "%s", tg_error_message(c));
+  tg_tune_result_free(r);
+}
+
 static void mistake(tg_context *c, const tg_gemm_desc *d, int64_t m, const char *want) {
   tg_tune_result *r = NULL;
   CHECK(tg_gemm_tune(c, d, m, 0, 0, NULL, &r) == TG_EINVAL && !r, "accepted: %s", want);
@@ -270,6 +280,7 @@ int main(int argc, char **argv) {
   tune_strips();
   tune_own();
   wrong_at_tails(none, false), wrong_at_tails(none, true);
+  starts_at(none, NULL, 0), starts_at(none, "slow", 0), starts_at(none, "second", 1), starts_at(none, "none", 2);
   wrong_beyond_the_part(none, false), wrong_beyond_the_part(none, true);
   tg_context_free(c);
   c = open_context(tuned, 1);
