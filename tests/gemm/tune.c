@@ -133,9 +133,9 @@ static void empty(const char *folder) {
 
 #define OWN(name, params, product, words)                                                                              \
   "kernel " name "(" params ") { in(A, f32, [M, K], [lda, 1]); in(B, f32, [K, N], [ldb, 1]); out(C, f32, [M, N], [ldc, 1]);\n" \
-  "range(i, M) range(j, N) C[i,j] = " product "; knob(J, 32); " words " }"
+  "range(i, M) range(j, N) C[i,j] = " product "; knob(J, 16); " words " }"
 #define SUM "sum(k : K, A[i,k] * B[k,j])"
-#define WORDS "opt(split j J as jo ji); opt(split ji 16 as jv jl); opt(lane jl); opt(upcast jv); opt(split i 2 as io ii); opt(order jo io ii jv jl); opt(upcast ii);"
+#define WORDS "opt(split j J as jo ji); opt(split ji 8 as jv jl); opt(lane jl); opt(upcast jv); opt(split i 2 as io ii); opt(order jo io ii jv jl); opt(upcast ii);"
 
 /* Searched beside the sketches: the only candidate that is timed, against a slow start. Its text is kept with the choice, and plans run it. */
 static void tune_own(void) {
