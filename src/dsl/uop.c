@@ -450,7 +450,7 @@ const tg_uop *tg_identity(tg_job *j, tg_op op, tg_type t) {
   case TG_OP_AND: return tg_const_int(j, t, -1);
   case TG_OP_MAX:
     if (f) return tg_const_float(j, t, -__builtin_inf());
-    return tg_const_int(j, t, tg_is_signed(t) && bits ? -((int64_t)1 << (bits - 1)) : t == TG_INDEX ? INT64_MIN : 0);
+    return tg_const_int(j, t, tg_is_signed(t) && bits ? INT64_MIN >> (64 - bits) : t == TG_INDEX ? INT64_MIN : 0);
   case TG_OP_MIN:
     if (f) return tg_const_float(j, t, __builtin_inf());
     return tg_const_int(j, t,

@@ -46,7 +46,7 @@ static void limits_of(const tg_trial_state *s, tg_trial_operand *o, const tg_buf
   o->hi = o->type == TG_BOOL ? 1 : span;
   if (s->work.integers && tg_is_int(o->type)) {
     int bits = tg_type_bits(o->type);
-    o->lo = sign ? -((int64_t)1 << (bits - 1)) : 0;
+    o->lo = sign ? INT64_MIN >> (64 - bits) : 0;
     /* the largest u64, as an int64_t, is -1 */
     o->hi = bits - sign > 63 ? -1 : bits - sign == 63 ? INT64_MAX : ((int64_t)1 << (bits - sign)) - 1;
   }
