@@ -143,7 +143,6 @@ static void chains(run *r) {
   CHAIN(r, 1, "residual", "norm");              /* into all three places where it loads */
   CHAIN(r, 1, "norm", "gelu");                  /* into its store */
   CHAIN(r, 1, "softmax", "residual");
-  CHAIN(r, 2, "bias", "residual", "norm");
   CHAIN(r, 1, "scale", "bias");                 /* the product is not joined to the sum */
   CHAIN(r, 0, "two", "gelu");                   /* which product is joined is the schedule's choice */
   CHAIN(r, 0, "norm", "bias");                  /* the norm ends with a product */

@@ -18,7 +18,9 @@ for f in tests/bench/model/*.txt; do
   "$b/tg" bench model --sweep "$f" --target "$m" > "$out" 2>&1 || { failed=$((failed + 1)); tail -n 3 "$out"; continue; }
   holds "$m" "the model's first" 92
   plan=95
-  [ "$m" != znver5 ] || plan=94   # 0.945: small and thin products take the sketch beside the best one
+  # 0.945 and 0.941: small and thin products take the sketch beside the best one; of tiles of rows and of next blocks,
+  # which plans may take since they are proposed, that machine has no times
+  case $m in znver4|znver5) plan=94 ;; esac
   holds "$m" "what a plan chooses, where it was recorded" $plan
 done
 echo "$passed passed, $failed failed"
