@@ -154,12 +154,16 @@ static bool has_like(const choosing *w, const tg_gemm_point *p, bool tile) {
 }
 
 /* Of each launch the points with the least bounds, in turns: first one of each sketch, whose bounds tell least beside
- * each other's, the likely call's before others', then one of each tile, then tiles with other blocks. */
-static void add_candidates(choosing *w, uint32_t threads, bool open) {
+ * each other's, the likely call's before others', then one of each tile, then tiles with other blocks. first: the first
+ * alone. */
+static void add_candidates(choosing *w, uint32_t threads, bool open, bool first) {
   enum { SKETCHES, TILES, ALL, PASSES };
   uint32_t most = open ? TG_GEMM_OPEN_POINTS : TG_GEMM_POINTS + 1, last = w->launches - 1;
-  for (uint32_t l = 0; l < w->launches; l++)
+  for (uint32_t l = first && w->likely ? last : 0; l < w->launches; l++) {
     tg_gemm_propose(w->q, &w->g->plan.context->target, open ? w->launch[l].size : NULL, threads, NULL, &w->points[l]);
+    if (first && w->points[l].n) add_candidate(w, &w->points[l].point[0]);
+    if (first && w->candidates) return;
+  }
   for (uint32_t i = 0; last && w->likely && i < w->points[last].n; i++)   /* it is the last launch */
     if (!has_like(w, &w->points[last].point[i], false)) add_candidate(w, &w->points[last].point[i]);
   for (uint32_t pass = last ? SKETCHES : ALL; pass < PASSES; pass++)
@@ -199,30 +203,30 @@ static uint32_t choose(choosing *w, const tg_gemm_problem *whole, uint32_t threa
   w->bindings = tg_gemm_bind(g, q, w->binding);
   if (regions) add_launches(w);
   else add_launch(w, middle, NULL);
-  add_candidates(w, threads, regions);
   put_question(g, whole, q, threads, regions, false, w->key);
   put_question(g, whole, q, threads, regions, true, w->any);
-  const tg_kit_question question = {.key = w->key,
-                                    .any = regions ? w->any : NULL,
-                                    .candidate = w->candidate,
-                                    .candidates_n = w->candidates,
-                                    .axis = axes,
-                                    .axes_n = TG_COUNT(axes),
-                                    .prices = PRICES,
-                                    .fits = tg_gemm_fits,
-                                    .least = threads > 1 ? NULL : least,
-                                    .of = w,
-                                    .binding = w->binding,
-                                    .bindings_n = w->bindings,
-                                    .launch = w->launch,
-                                    .launches_n = w->launches,
-                                    .likely = w->likely,
-                                    .whole = {q->m, q->n, q->k, {0, 1}},
-                                    .regions = regions,
-                                    .user = (void *)(uintptr_t)q,
-                                    .threads = threads,
-                                    .cancel = g->plan.cancel,
-                                    .kept_only = g->flags & TG_GEMM_NO_COMPILE};
+  tg_kit_question question = {.key = w->key,
+                              .any = regions ? w->any : NULL,
+                              .candidate = w->candidate,
+                              .axis = axes,
+                              .axes_n = TG_COUNT(axes),
+                              .prices = PRICES,
+                              .fits = tg_gemm_fits,
+                              .least = threads > 1 ? NULL : least,
+                              .of = w,
+                              .binding = w->binding,
+                              .bindings_n = w->bindings,
+                              .launch = w->launch,
+                              .launches_n = w->launches,
+                              .likely = w->likely,
+                              .whole = {q->m, q->n, q->k, {0, 1}},
+                              .regions = regions,
+                              .user = (void *)(uintptr_t)q,
+                              .threads = threads,
+                              .cancel = g->plan.cancel,
+                              .kept_only = g->flags & TG_GEMM_NO_COMPILE};
+  add_candidates(w, threads, regions, tg_kit_takes_first(g->plan.context, &question));
+  question.candidates_n = w->candidates;
   return tg_kit_choose(g->plan.context, &question, w->region);
 }
 

@@ -165,3 +165,13 @@ uint32_t tg_kit_choose(tg_context *c, const tg_kit_question *q, tg_kit_region ou
   memcpy(out[0].size, q->whole, sizeof out[0].size);
   return 1;
 }
+
+bool tg_kit_takes_first(tg_context *c, const tg_kit_question *q) {
+  if (!q->kept_only && c->compiler) return false;
+  choosing *w = tg_kit_new(c, sizeof *w);
+  if (!w) return true;
+  bool found = q->key && tg_kept_read(c, q->key, w->text, sizeof w->text);
+  found = found || (q->any && tg_kept_read(c, q->any, w->text, sizeof w->text));
+  tg_kit_delete(c, w, sizeof *w);
+  return !found;
+}

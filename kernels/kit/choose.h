@@ -52,4 +52,8 @@ typedef struct tg_kit_question {
 /* The cheapest that were found, and their number: one for all sizes if it is about as cheap as any other at each
  * launch; else regions that have no size in common, and that have all sizes together. */
 uint32_t tg_kit_choose(tg_context *c, const tg_kit_question *q, tg_kit_region out[TG_REGIONS]);
+
+/* Will the answer be the first candidate, whatever others there are, since nothing is kept for the question's keys and
+ * nothing can be priced (no compiler, or kept_only)? */
+bool tg_kit_takes_first(tg_context *c, const tg_kit_question *q);
 #endif
