@@ -240,6 +240,8 @@ typedef int create_fn(void **, unsigned, int);
 typedef int stream_fn(void **, unsigned);
 typedef int push_fn(void *);
 typedef int pop_fn(void *);
+typedef int alloc_fn(uint64_t *, size_t);
+typedef int free_fn(uint64_t);
 
 static void foreign(void) {
   standin *c = standin_open(library);
@@ -268,6 +270,15 @@ static void foreign(void) {
   CHECK(!compile(&m, &t) && !tg_device_alloc(m.device, sizeof t.host, (void **)&t.y) && !tg_device_copy(m.device, t.y, t.host, sizeof t.host), "%s", tg_error_message(m.context));
   CHECK(!put_twice(&t, q) && !tg_queue_submit(q, &done) && !tg_queue_wait(done, -1) && !tg_device_copy(m.device, t.host, t.y, sizeof t.host) && t.host[3] == 1, "%s", tg_error_message(m.context));
   CHECK(tg_device_import(m.device, TG_IMPORT_NATIVE, t.host, sizeof t.host, &native) == TG_EINVAL && strstr(tg_error_message(m.context), "no memory of CUDA"), "%s", tg_error_message(m.context));
+  uint64_t here = 0, there = 0;
+  alloc_fn *alloc;
+  free_fn *give_back;
+  *(void **)&alloc = standin_function("cuMemAlloc_v2"), *(void **)&give_back = standin_function("cuMemFree_v2");
+  CHECK(!alloc(&here, 64) && !push(other) && !alloc(&there, 64) && !pop(&popped), "the program's memory, on both devices");
+  CHECK(tg_device_import(m.device, TG_IMPORT_NATIVE, (void *)(uintptr_t)there, 64, &native) == TG_EINVAL && strstr(tg_error_message(m.context), "no memory of CUDA on the device"), "%s", tg_error_message(m.context));
+  CHECK(!tg_device_import(m.device, TG_IMPORT_NATIVE, (void *)(uintptr_t)here, 64, &native) && native == (void *)(uintptr_t)here, "%s", tg_error_message(m.context));
+  tg_device_free(m.device, native);
+  CHECK(!give_back(here) && !give_back(there), "freed by the program alone");
   tg_queue_free(q), tg_kernel_free(t.add), tg_kernel_free(t.twice);
   tg_context_free(m.context);
   CHECK(c->live == 1 && !c->fault[0], "the program's stream is left, and nothing else: %lld: %s", (long long)c->live, c->fault);

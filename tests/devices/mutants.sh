@@ -32,7 +32,7 @@ while read -r f; do
 done < "$t/files"
 for d in cuda drm devices; do ln -s "$PWD/$b/tests/$d" "$t/tests/$d"; done
 file=build.ninja; [ "$b" = build ] || file=$b/build.ninja
-programs="devices_pool devices_place devices_queues drm_device cuda_faults cuda_chip"
+programs="devices_pool devices_marks devices_place devices_queues drm_device cuda_faults cuda_chip"
 [ -z "$whole" ] || programs="$programs devices_host library_launch drm_corpus cuda_device devices_opencl"
 for p in $programs; do
   command=$(ninja -f "$file" -t commands -s "$b/tests/$p" | tail -n 1 | sed "s| -o $b/tests/$p | -o $t/tests/$p $t/*.o |")
@@ -42,6 +42,7 @@ done
 # What is run, the quick ones first.
 cat > "$t/list" <<'LIST'
 devices_pool
+devices_marks
 devices_place
 devices_queues cpu
 devices_queues cuda
