@@ -144,8 +144,9 @@ struct tg_driver {
   /* NULL: no device has a peer but itself. Both are of this driver; called until it is TG_OK once */
   tg_status (*peer)(tg_device *, tg_device *other, char *message, size_t n);
   /* The three of graphs, all or none. NULL: the steps of a graph are put one after another. graph_make: for steps that
-   * have their buffers, parameters and workspaces. graph_put: the same steps again; those with changed[i] have other
-   * pointers or parameters than at graph_make or the last graph_put. NULL: none has */
+   * have their buffers, parameters and workspaces; *out NULL: these steps are put one after another all the same.
+   * graph_put: the same steps again; those with changed[i] have other pointers or parameters than at graph_make or the
+   * last graph_put. NULL: none has */
   tg_status (*graph_make)(tg_device *, const tg_graph_step *, uint32_t steps_n, void **out, char *message, size_t n);
   tg_status (*graph_put)(tg_queue *, void *graph, const tg_graph_step *, uint32_t steps_n, const bool *changed,
                          char *message, size_t n);

@@ -85,7 +85,7 @@ static void orders(run *r) {
   FINE(put_add(r, compute, r->x, r->y, 4));
   FINE(put_twice(r, compute, r->y));
   FINE(tg_queue_submit(compute, &done));
-  FINE(tg_queue_wait(done, 60000000000));
+  FINE(tg_queue_wait(done, 600000000000));
   FINE(tg_queue_wait(done, 0));
   FINE(tg_queue_wait(copied, 0));
   FINE(tg_queue_wait((tg_queue_mark){NULL, 9}, -1));

@@ -38,6 +38,7 @@ typedef struct drm_model {
   int64_t busy_submits;                 /* so many submissions are refused for want of memory first */
   uint64_t memory;                      /* of the card; 0: enough */
   bool without_compute, without_dma;
+  bool nothing;                         /* a submission returns at once, and is done: for measuring what comes before */
   /* runs a dispatch; NULL: none is run, and its effects are missing. false: message says why */
   bool (*run)(void *user, const drm_dispatch *, char *message, size_t n);
   void *user;

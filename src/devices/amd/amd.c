@@ -328,4 +328,7 @@ const tg_driver tg_driver_amd = {
   .submit = tg_amd_queue_submit,
   .wait = tg_amd_queue_wait,
   .stamps = tg_amd_queue_stamps,
+  .graph_make = tg_amd_graph_make,
+  .graph_put = tg_amd_graph_put,
+  .graph_drop = tg_amd_graph_drop,
 };

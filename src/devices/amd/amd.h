@@ -46,9 +46,20 @@ typedef struct tg_amd_code {
 
 enum { TG_AMD_SLOTS = 16, TG_AMD_SLOT_BYTES = 64 << 10 };
 
+/* What a submission reads: words from the beginning, arguments of kernels from the end. */
+typedef struct tg_amd_block {
+  tg_amd_stream stream;
+  uint64_t address;
+  uint32_t bytes, arguments;   /* in all; that arguments take */
+  bool busy;                   /* there is work in the stream that the next has to wait for */
+} tg_amd_block;
+
+/* The words of the latest submissions, for the report of one that hangs. */
+typedef struct { const uint32_t *words; uint32_t n, ring; } tg_amd_sent;
+
 /* A queue is a line of submissions, each to one of two rings: the compute ring, and a copy engine. Points of its
  * timeline are numbered as they are submitted; a submission to the other ring waits for the point before. Words and
- * arguments of a submission lie in a slot until its point is reached. */
+ * arguments of a submission lie in a slot until its point is reached, those of a recorded graph in its own memory. */
 struct tg_amd_queue {
   tg_queue head;
   tg_drm_handle context;
@@ -57,13 +68,11 @@ struct tg_amd_queue {
   tg_amd_queue *next;          /* in the device's list */
   uint32_t ring, last_ring;    /* of the stream under way, if open, else of the next one; of the last submission */
   tg_amd_memory slots, stamps, staging;
-  uint32_t slot_words[TG_AMD_SLOTS], slot_ring[TG_AMD_SLOTS];   /* point p stood in slot (p - 1) % TG_AMD_SLOTS */
+  tg_amd_sent sent[TG_AMD_SLOTS];   /* point p has slot (p - 1) % TG_AMD_SLOTS; guarded by the device's lock */
   uint64_t staging_point[2];   /* at which each half of the staging memory is free */
   uint32_t half;               /* of the last copy */
-  uint32_t slot;               /* the one under way, if open */
-  bool open, dispatched, copied;   /* since the stream's beginning */
-  tg_amd_stream stream;
-  uint32_t arguments;          /* bytes of the slot, from its end, that arguments take */
+  bool open;                   /* block is under way, in a slot */
+  tg_amd_block block;
   tg_drm_point waits[16];      /* of the next submission */
   uint32_t waits_n;
   _Atomic uint64_t reported;   /* the highest point whose delay has been reported */
@@ -91,4 +100,17 @@ tg_status tg_amd_queue_submit(tg_queue *, uint64_t *value, char *message, size_t
 tg_status tg_amd_queue_wait(tg_queue *, uint64_t value, int64_t nanoseconds, char *message, size_t n);
 tg_status tg_amd_queue_stamps(tg_queue *, uint32_t first, uint32_t n, double *seconds, char *message,
                               size_t message_n);
+/* Puts a kernel's phases into the block, for which the queue makes room; NULL: it has tg_amd_room for each launch. */
+tg_status tg_amd_put(tg_amd_block *, tg_amd_queue *, const tg_device_kernel *, const tg_work *, char *message, size_t n);
+uint64_t tg_amd_room(const tg_device_kernel *);
+void tg_amd_block_begin(tg_amd_block *, uint32_t ring);
+void tg_amd_block_end(tg_amd_block *, uint32_t ring);
+/* Submits a block for the compute ring that is not the queue's own, and stays as it is until its work has ended. */
+tg_status tg_amd_queue_replay(tg_queue *, const tg_amd_block *, char *message, size_t n);
+void tg_amd_forget(tg_amd_device *, const tg_amd_block *);   /* its memory is about to go */
+
+tg_status tg_amd_graph_make(tg_device *, const tg_graph_step *, uint32_t steps_n, void **out, char *message, size_t n);
+tg_status tg_amd_graph_put(tg_queue *, void *graph, const tg_graph_step *, uint32_t steps_n, const bool *changed,
+                           char *message, size_t n);
+void tg_amd_graph_drop(tg_device *, void *graph);
 #endif

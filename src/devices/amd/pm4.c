@@ -68,26 +68,18 @@ static void release(tg_amd_stream *s, uint32_t bits, uint32_t data, uint64_t to)
   word(s, 0);
 }
 
-void tg_amd_begin(tg_amd_stream *s) { wait_for_dispatches(s), acquire(s, order_bits(BEGIN, s->generation)); }
 void tg_amd_between(tg_amd_stream *s) { wait_for_dispatches(s), acquire(s, order_bits(BETWEEN, s->generation)); }
 void tg_amd_end(tg_amd_stream *s) { release(s, order_bits(END, s->generation), 0, 0); }
 void tg_amd_stamp(tg_amd_stream *s, uint64_t to) { release(s, 0, 3, to); }
 
 /* ---- dispatches ---- */
 
-/* Registers keep what an earlier stream has written, another program's as well: all that matter are written. */
-void tg_amd_dispatch_put(tg_amd_stream *s, const tg_amd_dispatch *d) {
-  enum { ENABLE = 1, START_AT_000 = 1 << 2, ANY_ORDER = 1 << 6, WAVE32 = 1 << 15, LOCAL_SHIFT = 15 };
-  uint32_t local = (d->local + d->local_unit - 1) / d->local_unit;
-  bool gfx9 = s->generation == TG_AMD_GFX9;
-  registers(s, PGM_LO, 2);
-  word(s, (uint32_t)(d->entry >> 8)), word(s, (uint32_t)(d->entry >> 40) & 0xff);
-  registers(s, PGM_RSRC1, 2);
-  word(s, d->rsrc1), word(s, d->rsrc2 | local << LOCAL_SHIFT);
-  set(s, gfx9 ? PGM_RSRC3_GFX9 : PGM_RSRC3, d->rsrc3);
+/* Registers keep what an earlier stream has written, another program's as well: all that matter are written, those that
+ * are the same for all dispatches once in a stream. */
+static void set_common(tg_amd_stream *s) {
   set(s, RESOURCE_LIMITS, 0);
   set(s, TMPRING_SIZE, 0);
-  if (!gfx9) {
+  if (s->generation != TG_AMD_GFX9) {
     registers(s, USER_ACCUM_0, 4);
     for (int i = 0; i < 4; i++) word(s, 0);
   }
@@ -96,6 +88,21 @@ void tg_amd_dispatch_put(tg_amd_stream *s, const tg_amd_dispatch *d) {
     address(s, 0);
     set(s, INTERLEAVE, 64);
   }
+}
+
+void tg_amd_begin(tg_amd_stream *s) {
+  wait_for_dispatches(s), acquire(s, order_bits(BEGIN, s->generation));
+  set_common(s);
+}
+
+void tg_amd_dispatch_put(tg_amd_stream *s, const tg_amd_dispatch *d) {
+  enum { ENABLE = 1, START_AT_000 = 1 << 2, ANY_ORDER = 1 << 6, WAVE32 = 1 << 15, LOCAL_SHIFT = 15 };
+  uint32_t local = (d->local + d->local_unit - 1) / d->local_unit;
+  registers(s, PGM_LO, 2);
+  word(s, (uint32_t)(d->entry >> 8)), word(s, (uint32_t)(d->entry >> 40) & 0xff);
+  registers(s, PGM_RSRC1, 2);
+  word(s, d->rsrc1), word(s, d->rsrc2 | local << LOCAL_SHIFT);
+  set(s, s->generation == TG_AMD_GFX9 ? PGM_RSRC3_GFX9 : PGM_RSRC3, d->rsrc3);
   registers(s, USER_DATA_0 + 4 * d->arguments_register, 2);
   address(s, d->arguments);
   registers(s, START_X, 6);

@@ -22,16 +22,16 @@ typedef struct {
 } tg_amd_dispatch;
 
 enum {
-  TG_AMD_BEGIN_WORDS = 10,            /* words of each at most; a dispatch has always as many */
+  TG_AMD_BEGIN_WORDS = 32,            /* words of each at most */
   TG_AMD_BETWEEN_WORDS = 10,
-  TG_AMD_DISPATCH_WORDS = 64,
+  TG_AMD_DISPATCH_WORDS = 28,
   TG_AMD_END_WORDS = 8,
   TG_AMD_STAMP_WORDS = 8,
   TG_AMD_COPY_WORDS = 7,
   TG_AMD_PAD_WORDS = 8
 };
 
-/* The three orders of caches (caches.def). */
+/* The three orders of caches (caches.def). begin also sets the registers that are the same for all dispatches. */
 void tg_amd_begin(tg_amd_stream *);
 void tg_amd_between(tg_amd_stream *);
 void tg_amd_end(tg_amd_stream *);

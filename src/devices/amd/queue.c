@@ -96,15 +96,18 @@ static void report(tg_amd_queue *q, uint64_t point) {
   uint64_t first = point > TG_AMD_SLOTS ? point - TG_AMD_SLOTS : 1;
   while (first < point && !look(q, first, 0)) first++;
   if (!d->head.log || atomic_exchange(&q->reported, first) == first) return;
-  uint32_t slot = (uint32_t)((first - 1) % TG_AMD_SLOTS), words = q->slot_words[slot];
-  const uint32_t *w = (const uint32_t *)(q->slots.host + (size_t)slot * TG_AMD_SLOT_BYTES);
-  size_t bytes = 160 + 9 * (size_t)words, at;
+  pthread_mutex_lock(&d->lock);
+  const tg_amd_sent *sent = &q->sent[(first - 1) % TG_AMD_SLOTS];
+  size_t bytes = 160 + 9 * (size_t)sent->n, at;
   char *text = a.alloc(a.user, bytes);
+  if (text) {
+    at = (size_t)snprintf(text, bytes, "amd: work has not ended after %d s; the %s ring's packets:", SECONDS,
+                          sent->ring == TG_DRM_COMPUTE ? "compute" : "copy");
+    for (uint32_t i = 0; i < sent->n; i++)
+      at += (size_t)snprintf(text + at, bytes - at, "%c%08x", i % 8 ? ' ' : '\n', sent->words[i]);
+  }
+  pthread_mutex_unlock(&d->lock);
   if (!text) return;
-  at = (size_t)snprintf(text, bytes, "amd: work has not ended after %d s; the %s ring's packets:", SECONDS,
-                        q->slot_ring[slot] == TG_DRM_COMPUTE ? "compute" : "copy");
-  for (uint32_t i = 0; i < words; i++)
-    at += (size_t)snprintf(text + at, bytes - at, "%c%08x", i % 8 ? ' ' : '\n', w[i]);
   d->head.log(d->head.log_user, text);
   a.free(a.user, text, bytes);
 }
@@ -151,21 +154,30 @@ static int submit_chunks(tg_amd_queue *q, tg_drm_chunk *chunks, int chunks_n) {
   return code;
 }
 
-/* Ends the stream under way, and submits it as the next point. */
-static tg_status flush(tg_amd_queue *q, char *message, size_t n) {
-  if (!q->open) return TG_OK;
-  q->open = false;
-  if (q->ring == TG_DRM_COMPUTE) tg_amd_end(&q->stream), tg_amd_pad(&q->stream);
-  else tg_amd_copy_pad(&q->stream);
-  tg_drm_ib ib = {.address = q->slots.address + (uint64_t)q->slot * TG_AMD_SLOT_BYTES, .bytes = 4 * q->stream.n,
-                  .ip = q->ring};
+static void note(tg_amd_queue *q, const tg_amd_block *b) {
+  tg_amd_device *d = device_of(q);
+  pthread_mutex_lock(&d->lock);
+  q->sent[q->submitted % TG_AMD_SLOTS] = (tg_amd_sent){b->stream.at, b->stream.n, q->ring};
+  pthread_mutex_unlock(&d->lock);
+}
+
+void tg_amd_forget(tg_amd_device *d, const tg_amd_block *b) {
+  pthread_mutex_lock(&d->lock);
+  for (tg_amd_queue *q = d->queues; q; q = q->next)
+    for (uint32_t i = 0; i < TG_AMD_SLOTS; i++)
+      if (q->sent[i].words == b->stream.at) q->sent[i].n = 0;
+  pthread_mutex_unlock(&d->lock);
+}
+
+/* Submits the block as the next point. */
+static tg_status submit(tg_amd_queue *q, const tg_amd_block *b, char *message, size_t n) {
+  tg_drm_ib ib = {.address = b->address, .bytes = 4 * b->stream.n, .ip = q->ring};
   tg_drm_point signal = {.handle = q->timeline, .point = q->submitted + 1};
   tg_drm_chunk chunks[3] = {{TG_DRM_CHUNK_IB, sizeof ib / 4, (uint64_t)(uintptr_t)&ib},
                             {TG_DRM_CHUNK_SIGNAL, sizeof signal / 4, (uint64_t)(uintptr_t)&signal},
                             {TG_DRM_CHUNK_WAIT, q->waits_n * (uint32_t)sizeof signal / 4,
                              (uint64_t)(uintptr_t)q->waits}};
-  q->slot_words[q->slot] = q->stream.n;
-  q->slot_ring[q->slot] = q->ring;
+  note(q, b);
   int code = submit_chunks(q, chunks, q->waits_n ? 3 : 2);
   q->waits_n = 0;
   if (code) return tg_amd_failure("a submission", code, message, n);
@@ -174,27 +186,59 @@ static tg_status flush(tg_amd_queue *q, char *message, size_t n) {
   return TG_OK;
 }
 
-/* The stream gets `words` words and `arguments` bytes more on this ring: the one under way, or a new one in the next
- * slot, once what stood there has ended. */
-static tg_status use(tg_amd_queue *q, uint32_t ring, uint32_t words, uint32_t arguments, char *message, size_t n) {
-  uint64_t room = q->open ? TG_AMD_SLOT_BYTES - 4ull * q->stream.n - q->arguments : 0;
-  if (q->open && q->ring == ring && 4ull * (words + WORDS_AROUND) + arguments <= room) return TG_OK;
-  tg_status s = flush(q, message, n);
-  if (s != TG_OK) return s;
+void tg_amd_block_begin(tg_amd_block *b, uint32_t ring) {
+  b->stream.n = b->arguments = 0;
+  b->busy = false;
+  if (ring == TG_DRM_COMPUTE) tg_amd_begin(&b->stream);
+}
+
+void tg_amd_block_end(tg_amd_block *b, uint32_t ring) {
+  if (ring == TG_DRM_COMPUTE) tg_amd_end(&b->stream), tg_amd_pad(&b->stream);
+  else tg_amd_copy_pad(&b->stream);
+}
+
+/* Ends the stream under way, and submits it. */
+static tg_status flush(tg_amd_queue *q, char *message, size_t n) {
+  if (!q->open) return TG_OK;
+  q->open = false;
+  tg_amd_block_end(&q->block, q->ring);
+  return submit(q, &q->block, message, n);
+}
+
+/* The next point is to be one of this ring's: once what had its slot has ended, and behind the other ring. */
+static tg_status turn_to(tg_amd_queue *q, uint32_t ring, char *message, size_t n) {
   uint64_t point = q->submitted + 1;
-  q->slot = (uint32_t)((point - 1) % TG_AMD_SLOTS);
+  tg_status s = TG_OK;
   if (point > TG_AMD_SLOTS) s = tg_amd_queue_wait(&q->head, point - TG_AMD_SLOTS, -1, message, n);
   if (s != TG_OK) return s;
   if (q->submitted && q->last_ring != ring)
     q->waits[q->waits_n++] = (tg_drm_point){.handle = q->timeline, .point = q->submitted};
   q->ring = ring;
-  q->open = true;
-  q->dispatched = q->copied = false;
-  q->arguments = 0;
-  q->stream = (tg_amd_stream){.at = (uint32_t *)(q->slots.host + (size_t)q->slot * TG_AMD_SLOT_BYTES),
-                              .generation = device_of(q)->chip->generation};
-  if (ring == TG_DRM_COMPUTE) tg_amd_begin(&q->stream);
   return TG_OK;
+}
+
+/* The stream gets `words` words and `arguments` bytes more on this ring: the one under way, or a new one in the next
+ * slot. */
+static tg_status use(tg_amd_queue *q, uint32_t ring, uint32_t words, uint32_t arguments, char *message, size_t n) {
+  uint64_t room = q->open ? TG_AMD_SLOT_BYTES - 4ull * q->block.stream.n - q->block.arguments : 0;
+  if (q->open && q->ring == ring && 4ull * (words + WORDS_AROUND) + arguments <= room) return TG_OK;
+  tg_status s = flush(q, message, n);
+  if (s == TG_OK) s = turn_to(q, ring, message, n);
+  if (s != TG_OK) return s;
+  uint64_t offset = q->submitted % TG_AMD_SLOTS * TG_AMD_SLOT_BYTES;
+  q->open = true;
+  q->block = (tg_amd_block){.stream = {.at = (uint32_t *)(q->slots.host + offset),
+                                       .generation = device_of(q)->chip->generation},
+                            .address = q->slots.address + offset, .bytes = TG_AMD_SLOT_BYTES};
+  tg_amd_block_begin(&q->block, ring);
+  return TG_OK;
+}
+
+tg_status tg_amd_queue_replay(tg_queue *head, const tg_amd_block *b, char *message, size_t n) {
+  tg_amd_queue *q = (tg_amd_queue *)head;
+  tg_status s = flush(q, message, n);
+  if (s == TG_OK) s = turn_to(q, TG_DRM_COMPUTE, message, n);
+  return s == TG_OK ? submit(q, b, message, n) : s;
 }
 
 tg_status tg_amd_queue_submit(tg_queue *head, uint64_t *value, char *message, size_t n) {
@@ -230,32 +274,37 @@ static void write_arguments(const tg_amd_code *k, const tg_work *w, const tg_amd
   for (uint32_t p = 0; p < info->params; p++) *at++ = (uint64_t)w->params[p];
 }
 
-static tg_status put_phase(tg_amd_queue *q, const tg_amd_code *k, const tg_work *w, const tg_amd_entry *e,
-                           const tg_grid *grid, char *message, size_t n) {
-  enum { PRIVATE_BUFFER = 1 << 0, WAVE32 = 1 << 10, PRIVATE_BUFFER_REGISTERS = 4 };
-  uint32_t bytes = arguments_bytes(e);
-  tg_status s = use(q, TG_DRM_COMPUTE, TG_AMD_BETWEEN_WORDS + TG_AMD_DISPATCH_WORDS, bytes, message, n);
-  if (s != TG_OK) return s;
-  q->arguments += bytes;
-  uint64_t offset = (uint64_t)q->slot * TG_AMD_SLOT_BYTES + TG_AMD_SLOT_BYTES - q->arguments;
-  write_arguments(k, w, e, q->slots.host + offset);
-  tg_amd_dispatch d = {.entry = e->entry, .arguments = q->slots.address + offset, .rsrc1 = e->rsrc1,
-                       .rsrc2 = e->rsrc2, .rsrc3 = e->rsrc3, .threads = grid->threads,
-                       .local = grid->local > e->local ? (uint32_t)grid->local : e->local,
-                       .local_unit = device_of(q)->chip->local_unit, .wave32 = (e->properties & WAVE32) != 0,
-                       .arguments_register = e->properties & PRIVATE_BUFFER ? PRIVATE_BUFFER_REGISTERS : 0};
-  for (int i = 0; i < 3; i++) d.groups[i] = (uint32_t)grid->groups[i];
-  if (q->dispatched) tg_amd_between(&q->stream);
-  tg_amd_dispatch_put(&q->stream, &d);
-  q->dispatched = true;
-  return TG_OK;
+uint64_t tg_amd_room(const tg_device_kernel *kernel) {
+  const tg_amd_code *k = (const tg_amd_code *)kernel;
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < k->entries; i++)   /* with those for buffers that are not aligned */
+    bytes += 4 * (TG_AMD_BETWEEN_WORDS + TG_AMD_DISPATCH_WORDS) + arguments_bytes(&k->entry[i]);
+  return bytes;
 }
 
-tg_status tg_amd_queue_launch(tg_queue *head, tg_device_kernel *kernel, const tg_work *w, char *message, size_t n) {
-  tg_amd_queue *q = (tg_amd_queue *)head;
+static void put_phase(tg_amd_block *b, const tg_amd_code *k, const tg_work *w, const tg_amd_entry *e,
+                      const tg_grid *grid) {
+  enum { PRIVATE_BUFFER = 1 << 0, WAVE32 = 1 << 10, PRIVATE_BUFFER_REGISTERS = 4 };
+  b->arguments += arguments_bytes(e);
+  uint32_t offset = b->bytes - b->arguments;
+  write_arguments(k, w, e, (char *)b->stream.at + offset);
+  tg_amd_dispatch d = {.entry = e->entry, .arguments = b->address + offset, .rsrc1 = e->rsrc1,
+                       .rsrc2 = e->rsrc2, .rsrc3 = e->rsrc3, .threads = grid->threads,
+                       .local = grid->local > e->local ? (uint32_t)grid->local : e->local,
+                       .local_unit = ((tg_amd_device *)k->head.device)->chip->local_unit,
+                       .wave32 = (e->properties & WAVE32) != 0,
+                       .arguments_register = e->properties & PRIVATE_BUFFER ? PRIVATE_BUFFER_REGISTERS : 0};
+  for (int i = 0; i < 3; i++) d.groups[i] = (uint32_t)grid->groups[i];
+  if (b->busy) tg_amd_between(&b->stream);
+  tg_amd_dispatch_put(&b->stream, &d);
+  b->busy = true;
+}
+
+tg_status tg_amd_put(tg_amd_block *b, tg_amd_queue *q, const tg_device_kernel *kernel, const tg_work *w, char *message,
+                     size_t n) {
   const tg_amd_code *k = (const tg_amd_code *)kernel;
   const tg_code_info *info = &kernel->info;
-  const tg_target *t = &device_of(q)->target;
+  const tg_target *t = &((tg_amd_device *)kernel->device)->target;
   const tg_grid_limits most = {.local = t->local_bytes, .threads = t->max_threads};
   tg_status s = tg_device_owns(kernel, w, message, n);
   const tg_amd_entry *e = k->entry + (tg_device_unaligned(kernel, w) ? info->phases : 0);
@@ -263,9 +312,16 @@ tg_status tg_amd_queue_launch(tg_queue *head, tg_device_kernel *kernel, const tg
     tg_grid grid = {.threads = 0};
     s = tg_device_kernel_grid(kernel, w, p, &most, &grid, message, n);
     bool some = grid.groups[0] && grid.groups[1] && grid.groups[2];
-    if (s == TG_OK && some) s = put_phase(q, k, w, &e[p], &grid, message, n);
+    if (s == TG_OK && some && q)
+      s = use(q, TG_DRM_COMPUTE, TG_AMD_BETWEEN_WORDS + TG_AMD_DISPATCH_WORDS, arguments_bytes(&e[p]), message, n);
+    if (s == TG_OK && some) put_phase(b, k, w, &e[p], &grid);
   }
   return s;
+}
+
+tg_status tg_amd_queue_launch(tg_queue *head, tg_device_kernel *kernel, const tg_work *w, char *message, size_t n) {
+  tg_amd_queue *q = (tg_amd_queue *)head;
+  return tg_amd_put(&q->block, q, kernel, w, message, n);
 }
 
 /* ---- copies ---- */
@@ -276,9 +332,9 @@ static tg_status put_copy(tg_amd_queue *q, uint64_t to, uint64_t from, uint64_t 
     uint32_t part = bytes < TG_AMD_COPY_MOST ? (uint32_t)bytes : TG_AMD_COPY_MOST;
     tg_status s = use(q, TG_DRM_DMA, TG_AMD_COPY_WORDS + 1, 0, message, n);
     if (s != TG_OK) return s;
-    if (q->copied) tg_amd_copy_between(&q->stream);
-    tg_amd_copy(&q->stream, to, from, part);
-    q->copied = true;
+    if (q->block.busy) tg_amd_copy_between(&q->block.stream);
+    tg_amd_copy(&q->block.stream, to, from, part);
+    q->block.busy = true;
     to += part, from += part, bytes -= part;
   }
   return TG_OK;
@@ -351,8 +407,8 @@ tg_status tg_amd_queue_stamp(tg_queue *head, uint32_t slot, char *message, size_
   uint64_t to = q->stamps.address + 8ull * slot;
   tg_status s = use(q, q->ring, TG_AMD_STAMP_WORDS, 0, message, n);
   if (s != TG_OK) return s;
-  if (q->ring == TG_DRM_COMPUTE) tg_amd_stamp(&q->stream, to);
-  else tg_amd_copy_stamp(&q->stream, to);
+  if (q->ring == TG_DRM_COMPUTE) tg_amd_stamp(&q->block.stream, to);
+  else tg_amd_copy_stamp(&q->block.stream, to);
   return TG_OK;
 }
 
