@@ -101,7 +101,8 @@ tg_status tg_amd_queue_wait(tg_queue *, uint64_t value, int64_t nanoseconds, cha
 tg_status tg_amd_queue_stamps(tg_queue *, uint32_t first, uint32_t n, double *seconds, char *message,
                               size_t message_n);
 /* Puts a kernel's phases into the block, for which the queue makes room; NULL: it has tg_amd_room for each launch. */
-tg_status tg_amd_put(tg_amd_block *, tg_amd_queue *, const tg_device_kernel *, const tg_work *, char *message, size_t n);
+tg_status tg_amd_put(tg_amd_block *, tg_amd_queue *, const tg_device_kernel *, const tg_work *, char *message,
+                     size_t n);
 uint64_t tg_amd_room(const tg_device_kernel *);
 void tg_amd_block_begin(tg_amd_block *, uint32_t ring);
 void tg_amd_block_end(tg_amd_block *, uint32_t ring);
