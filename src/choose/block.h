@@ -19,6 +19,7 @@ typedef struct {
 /* The copy of a block of an operand to LOCAL memory, for matrix instructions, as words make it. */
 typedef struct tg_device_block {
   const char *name, *copy, *at;          /* the operand, its copy, and the loop around that fills it */
+  const char *of;                        /* " of r s": of these ranges' iterations, the part's dimensions; NULL: no */
   uint32_t own, term;                    /* its dimensions: that of its own loop, and that of the terms */
   bool along_terms, loads_matrices;      /* contiguous along the terms; the target has ldmatrix */
   uint32_t bytes, vector;                /* of an element; elements that one copy moves */
@@ -26,6 +27,8 @@ typedef struct tg_device_block {
   uint32_t together;                     /* eight rows of a matrix load lie so far apart; 0: side by side */
   uint32_t threads, stages;              /* that fill it; blocks in a ring */
 } tg_device_block;
+
+static inline const char *tg_block_of(const tg_device_block *c) { return c->of ? c->of : ""; }
 
 /* One word more. */
 static inline void TG_PRINTF(2, 3) tg_say(tg_words *w, const char *format, ...) {
@@ -48,8 +51,8 @@ static inline void tg_block_padded_across(const tg_device_block *c, tg_words *w)
   uint32_t unit = TG_UNIT / c->bytes, vector = c->vector < unit ? c->vector : unit;
   if (vector > c->rows) vector = c->rows;
   uint32_t across = c->rows / vector, threads = tg_block_power_of_two_below(c->threads / across);
-  tg_say(w, "stage %s at %s as %s[d%u, d%u] pitch=%u%s", c->name, c->at, b, c->own, c->term, c->terms + unit,
-      depth);
+  tg_say(w, "stage %s at %s%s as %s[d%u, d%u] pitch=%u%s", c->name, c->at, tg_block_of(c), b, c->own, c->term,
+      c->terms + unit, depth);
   tg_say(w, "split %s.0 %u as %s.q %s.v", b, vector, b, b);
   if (vector > 1) tg_say(w, "upcast %s.v", b);
   tg_say(w, "local %s.q", b);
@@ -73,8 +76,8 @@ static inline void tg_block_padded_copy(const tg_device_block *c, tg_words *w) {
     return;
   }
   uint32_t along = c->terms / vector, threads = tg_block_power_of_two_below(c->threads / along);
-  tg_say(w, "stage %s at %s as %s[d%u, d%u] pitch=%u%s", c->name, c->at, b, c->own, c->term, c->terms + unit,
-      depth);
+  tg_say(w, "stage %s at %s%s as %s[d%u, d%u] pitch=%u%s", c->name, c->at, tg_block_of(c), b, c->own, c->term,
+      c->terms + unit, depth);
   tg_say(w, "split %s.1 %u as %s.q %s.v", b, vector, b, b);
   if (vector > 1) tg_say(w, "upcast %s.v", b);
   tg_say(w, "local %s.q", b);
@@ -114,7 +117,7 @@ static inline void tg_device_block_words(const tg_device_block *c, tg_words *w) 
   }
   tg_str_printf(&layout, ", d%u%%%u", along, unit);
   const char *depth = c->stages > 1 ? tg_format(w->env, " depth=%u", c->stages) : "";
-  tg_say(w, "stage %s at %s as %s[%s]%s", c->name, c->at, c->copy, layout.data, depth);
+  tg_say(w, "stage %s at %s%s as %s[%s]%s", c->name, c->at, tg_block_of(c), c->copy, layout.data, depth);
   uint32_t threads = c->threads / units;
   if (c->vector == unit) tg_say(w, "upcast %s.%u", c->copy, last);
   else {

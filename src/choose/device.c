@@ -288,7 +288,9 @@ static void device_nest(tg_nest *n, const tg_uop *top) {
     return;
   }
   uint32_t depth = chain_of(top, chain);
-  if (tg_device_weights(n, depth, chain) || tg_device_contraction(n, depth, chain)) return;
+  if (tg_device_weights(n, depth, chain) || tg_device_windows(n, depth, chain) ||
+      tg_device_contraction(n, depth, chain))
+    return;
   bool perfect = stores_only(chain[depth - 1]);
   if (perfect && (tg_device_sums(n, depth, chain) || tg_device_transpose(n, depth, chain))) return;
   if (perfect ? tg_device_rows(n, depth, chain, top) : tg_device_rows_in_tiles(n, depth, chain)) return;

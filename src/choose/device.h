@@ -23,6 +23,8 @@ bool tg_device_scan(tg_nest *n, const tg_uop *top);
 /* True if the perfect nest is a contraction that a matrix instruction computes, and was scheduled as one. chain: its
  * ENDs, outermost first. */
 bool tg_device_contraction(tg_nest *n, uint32_t depth, const tg_uop *const *chain);
+/* The same where several loops are its rows or its columns, or several ranges its terms, as in a convolution. */
+bool tg_device_windows(tg_nest *n, uint32_t depth, const tg_uop *const *chain);
 /* True if the perfect nest is a few rows times weights of four bits, in groups with a scale, which a matrix instruction
  * computes, and was scheduled so. */
 bool tg_device_weights(tg_nest *n, uint32_t depth, const tg_uop *const *chain);

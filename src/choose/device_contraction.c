@@ -24,7 +24,9 @@ enum {
 static void copy(const tg_device_product *c, tg_words *w, const tg_device_operand *o, uint32_t rows, uint32_t warp,
                  const char *at) {
   const tg_target *t = c->n->l->target;
+  const char *iterations = tg_format(w->env, " of %s.t %s.t", c->base[o == &c->b], c->base[2]);
   const tg_device_block of = {.name = o->name, .copy = o->copy, .at = at, .own = o->own, .term = o->term,
+                             .of = o->iterations ? iterations : NULL,
                              .along_terms = o->along_terms, .loads_matrices = t->loads_matrices,
                              .bytes = (uint32_t)tg_type_bytes(c->row->a_type), .vector = o->vector, .rows = rows,
                              .together = o == &c->b ? c->together : 0,
@@ -39,47 +41,42 @@ static const char *own_name(const tg_device_product *c, const char *buffer) {
   return n->versioned ? tg_format(&n->j->env, "%s.%s", buffer, tg_range_name(&n->s, n->top->src[0])) : buffer;
 }
 
-/* What the words call the loops of both operands and the range of the sum, and how names of their parts begin. */
-typedef struct { const char *name[3], *base[3]; const tg_uop *range[3]; } product_names;
-
-static product_names names_of(const tg_device_product *c) {
-  product_names p = {.range = {c->a.loop, c->b.loop, c->sum}};
-  for (int w = 0; w < 3; w++) {
-    p.name[w] = tg_device_name(c->n, p.range[w]);
-    p.base[w] = tg_nest_base(c->n, p.name[w]);
+/* What the words call the loops of both operands, the range of the sum, and the loops around. */
+static void find_names(tg_device_product *c, uint32_t depth, const tg_uop *const *chain) {
+  const tg_uop *const range[3] = {c->a.loop, c->b.loop, c->sum};
+  for (int x = 0; x < 3; x++) {
+    c->name[x] = tg_device_name(c->n, range[x]);
+    c->base[x] = tg_nest_base(c->n, c->name[x]);
   }
-  return p;
+  c->outers = 0;
+  for (uint32_t d = 0; d < depth; d++)
+    if (chain[d]->src[0] != c->a.loop && chain[d]->src[0] != c->b.loop)
+      c->outer[c->outers++] = tg_device_name(c->n, chain[d]->src[0]);
 }
 
 /* Tiles and blocks of terms. In a version the others' names have that of the outermost loop, which is split last. */
-static void say_tiles(const tg_device_product *c, tg_words *w, const product_names *p, uint32_t rows,
-                      uint32_t columns) {
+static void say_tiles(const tg_device_product *c, tg_words *w, uint32_t rows, uint32_t columns) {
   const uint32_t size[3] = {rows, columns, c->terms};
-  const tg_uop *last = c->n->versioned ? c->n->top->src[0] : NULL;
+  const tg_uop *const range[3] = {c->a.loop, c->b.loop, c->sum}, *last = c->n->versioned ? c->n->top->src[0] : NULL;
   for (uint32_t turn = 0; turn < 2; turn++)
     for (int x = 0; x < 3; x++)
-      if ((p->range[x] == last) == turn)
-        tg_say(w, "split %s %u as %s.b %s.t", p->name[x], size[x], p->base[x], p->base[x]);
+      if ((last && range[x] == last) == turn)
+        tg_say(w, "split %s %u as %s.b %s.t", c->name[x], size[x], c->base[x], c->base[x]);
 }
 
 /* Blocks of terms around the tile, whose sums wait in registers. */
-static void say_order(const tg_device_product *c, tg_words *w, uint32_t depth, const tg_uop *const *chain,
-                      const char *ib, const char *jb, const char *kb) {
+static void say_order(const tg_device_product *c, tg_words *w) {
+  const char *ib = c->base[0], *jb = c->base[1], *kb = c->base[2];
   tg_str order = tg_str_new(w->env);
-  for (uint32_t d = 0; d < depth; d++)
-    if (chain[d]->src[0] != c->a.loop && chain[d]->src[0] != c->b.loop)
-      tg_str_printf(&order, " %s", tg_device_name(c->n, chain[d]->src[0]));
+  for (uint32_t d = 0; d < c->outers; d++) tg_str_printf(&order, " %s", c->outer[d]);
   const char *output = own_name(c, tg_buffer_info(c->n->j, c->store->src[0])->name);
   tg_say(w, "order%s %s.b %s.b %s.b %s.t %s.t in %s.sum", order.n ? order.data : "", ib, jb, kb, ib, jb, output);
 }
 
-static void say_grid(const tg_device_product *c, tg_words *w, uint32_t depth, const tg_uop *const *chain,
-                     const char *ib, const char *jb) {
-  tg_say(w, "global %s.b", ib);
-  tg_say(w, "global %s.b", jb);
-  for (uint32_t d = depth; d-- > 0;)
-    if (chain[d]->src[0] != c->a.loop && chain[d]->src[0] != c->b.loop)
-      tg_say(w, "global %s", tg_device_name(c->n, chain[d]->src[0]));
+static void say_grid(const tg_device_product *c, tg_words *w) {
+  tg_say(w, "global %s.b", c->base[0]);
+  tg_say(w, "global %s.b", c->base[1]);
+  for (uint32_t d = c->outers; d-- > 0;) tg_say(w, "global %s", c->outer[d]);
 }
 
 /* Where four lanes' neighbours along a row of the output fill no sector, those of several instructions are interleaved,
@@ -92,12 +89,11 @@ static uint32_t columns_together(const tg_device_product *c) {
   return partly && lines && c->b.along_terms && c->warp_columns % (4 * together) == 0 ? together : 0;
 }
 
-static void write_words(const tg_device_product *c, tg_words *w, uint32_t depth, const tg_uop *const *chain) {
-  const product_names p = names_of(c);
-  const char *ib = p.base[0], *jb = p.base[1], *kb = p.base[2];
+static void write_words(const tg_device_product *c, tg_words *w) {
+  const char *ib = c->base[0], *jb = c->base[1], *kb = c->base[2];
   uint32_t rows = c->warp_rows * c->warps_down, columns = c->warp_columns * c->warps_across;
-  say_tiles(c, w, &p, rows, columns);
-  say_order(c, w, depth, chain, ib, jb, kb);
+  say_tiles(c, w, rows, columns);
+  say_order(c, w);
   copy(c, w, &c->a, rows, c->warp_rows, tg_format(w->env, "%s.b", kb));
   copy(c, w, &c->b, columns, c->warp_columns, tg_format(w->env, "%s.b", kb));
   tg_say(w, "split %s.t %u as %s.w %s.u", ib, c->warp_rows, ib, ib);
@@ -116,7 +112,7 @@ static void write_words(const tg_device_product *c, tg_words *w, uint32_t depth,
   }
   tg_say(w, "contract %s i=%s.u j=%s.u k=%s.%s%s", c->row->name, ib, jb, kb, c->terms > c->row->k ? "m" : "t",
       c->together ? " interleaved" : "");
-  say_grid(c, w, depth, chain, ib, jb);
+  say_grid(c, w);
 }
 
 /* ---- by multiplications and additions ---- */
@@ -169,22 +165,26 @@ static void thread_elements(tg_words *w, const char *b, uint32_t elements) {
   tg_say(w, "local %s.w", b);
 }
 
-static bool by_threads(tg_device_product *c, uint32_t depth, const tg_uop *const *chain) {
-  tg_nest *n = c->n;
-  tg_words w = {.env = &n->j->env};
-  const product_names p = names_of(c);
-  const char *ib = p.base[0], *jb = p.base[1], *kb = p.base[2];
+static void by_threads(const tg_device_product *c, tg_words *w) {
+  const char *ib = c->base[0], *jb = c->base[1], *kb = c->base[2];
   uint32_t size = TG_SIDE * c->warp_rows;
-  say_tiles(c, &w, &p, size, size);
-  say_order(c, &w, depth, chain, ib, jb, kb);
-  copy_of_terms(c, &w, &c->a, size, tg_format(w.env, "%s.b", kb));
-  copy_of_terms(c, &w, &c->b, size, tg_format(w.env, "%s.b", kb));
-  thread_elements(&w, ib, c->warp_rows);
-  thread_elements(&w, jb, c->warp_columns);
-  tg_say(&w, "split %s.t %u as %s.s %s.m", kb, UNROLLED, kb, kb);
-  tg_say(&w, "unroll %s.m", kb);
-  say_grid(c, &w, depth, chain, ib, jb);
-  return tg_device_try(n, &w);
+  say_tiles(c, w, size, size);
+  say_order(c, w);
+  copy_of_terms(c, w, &c->a, size, tg_format(w->env, "%s.b", kb));
+  copy_of_terms(c, w, &c->b, size, tg_format(w->env, "%s.b", kb));
+  thread_elements(w, ib, c->warp_rows);
+  thread_elements(w, jb, c->warp_columns);
+  tg_say(w, "split %s.t %u as %s.s %s.m", kb, UNROLLED, kb, kb);
+  tg_say(w, "unroll %s.m", kb);
+  say_grid(c, w);
+}
+
+void tg_device_product_words(const tg_device_product *c, tg_words *w) {
+  tg_device_product sized = *c;
+  if (!c->n->l->target->async_copy) sized.stages = 1;
+  if (c->row) sized.together = columns_together(c);
+  if (c->row) write_words(&sized, w);
+  else by_threads(&sized, w);
 }
 
 /* The sizes for the instruction, or else for threads; false: neither is worth it. */
@@ -197,11 +197,9 @@ bool tg_device_contraction(tg_nest *n, uint32_t depth, const tg_uop *const *chai
   tg_device_product c = {.n = n};
   tg_words w = {.env = &n->j->env};
   if (!tg_device_product_choose(&c, depth, chain)) return false;
-  if (!n->l->target->async_copy) c.stages = 1;
+  find_names(&c, depth, chain);
   c.a.copy = own_name(&c, c.a.copy), c.b.copy = own_name(&c, c.b.copy);
-  if (!c.row) return by_threads(&c, depth, chain);
-  c.together = columns_together(&c);
-  write_words(&c, &w, depth, chain);
+  tg_device_product_words(&c, &w);
   return tg_device_try(n, &w);
 }
 

@@ -52,7 +52,7 @@ bool tg_device_operand_lies(tg_job *j, tg_device_operand *o, const tg_uop *sum, 
 }
 
 /* What the sum adds: without the condition of a split, which is on the factors too. */
-static const tg_uop *product_of(const tg_uop *reduce) {
+const tg_uop *tg_device_product_of(const tg_uop *reduce) {
   const tg_uop *value = reduce->src[0];
   bool split = value->op == TG_OP_WHERE && value->src[2]->op == TG_OP_CONST && !value->src[2]->arg;
   return split ? value->src[1] : value;
@@ -83,7 +83,7 @@ static bool find_operand(tg_device_product *c, const tg_uop *factor, tg_type typ
 
 static bool find_operands(tg_device_product *c, const tg_uop *rows, const tg_uop *columns) {
   tg_job *j = c->n->j;
-  const tg_uop *product = product_of(c->reduce);
+  const tg_uop *product = tg_device_product_of(c->reduce);
   tg_type a = c->row ? c->row->a_type : product->type, b = c->row ? c->row->b_type : product->type;
   for (int turned = 0; turned < 2; turned++)
     if (find_operand(c, product->src[turned], a, rows, &c->a) &&
@@ -93,8 +93,8 @@ static bool find_operands(tg_device_product *c, const tg_uop *rows, const tg_uop
 }
 
 /* Products that the instruction rounds as the language does: it must widen its operands. */
-static bool fits(const tg_device_product *c, const tg_matrix_row *r) {
-  const tg_uop *product = product_of(c->reduce);
+bool tg_device_product_fits(const tg_device_product *c, const tg_matrix_row *r) {
+  const tg_uop *product = tg_device_product_of(c->reduce);
   return r->m > 1 && r->c_type == c->reduce->type && tg_type_bits(r->a_type) < tg_type_bits(r->c_type) &&
          r->form != TG_MATRIX_TILE && product->type == r->c_type && tg_matrix_on(r, c->n->l->target);
 }
@@ -104,7 +104,7 @@ static bool find_instruction(tg_device_product *c, const tg_uop *rows, const tg_
   tg_device_product best = {.row = NULL};
   for (uint32_t i = 0; tg_matrix_at(i); i++) {
     c->row = tg_matrix_at(i);
-    if (!fits(c, c->row) || !find_operands(c, rows, columns)) continue;
+    if (!tg_device_product_fits(c, c->row) || !find_operands(c, rows, columns)) continue;
     uint32_t size = c->row->m * c->row->n * c->row->k;
     if (!best.row || size > (uint32_t)best.row->m * best.row->n * best.row->k) best = *c;
   }
@@ -124,19 +124,23 @@ static void see_around(tg_device_product *c, uint32_t depth, const tg_uop *const
   }
 }
 
-bool tg_device_product_find(tg_device_product *c, uint32_t depth, const tg_uop *const *chain) {
-  tg_job *j = c->n->j;
-  const tg_uop *inner = depth < 2 ? NULL : chain[depth - 1], *columns = NULL, *value;
+bool tg_device_product_sum(tg_device_product *c, uint32_t depth, const tg_uop *const *chain) {
+  const tg_uop *inner = depth < 2 ? NULL : chain[depth - 1];
   uint32_t found = 0, count;
   if (!inner || inner->n != 2 || inner->src[1]->op != TG_OP_STORE || tg_gate(inner->src[1])) return false;
   c->store = inner->src[1];
-  const tg_uop **order = tg_toposort(j, c->store, &count);
+  const tg_uop **order = tg_toposort(c->n->j, c->store, &count);
   for (uint32_t i = 0; i < count; i++)
     if (order[i]->op == TG_OP_REDUCE) c->reduce = order[i], found++;
   if (found != 1) return false;
   tg_reduce_arg a = tg_reduce_info(c->reduce);
-  value = product_of(c->reduce);
-  if (a.generic || a.in_order || a.op != TG_OP_ADD || a.ranges != 1 || value->op != TG_OP_MUL) return false;
+  return !a.generic && !a.in_order && a.op == TG_OP_ADD && tg_device_product_of(c->reduce)->op == TG_OP_MUL;
+}
+
+bool tg_device_product_find(tg_device_product *c, uint32_t depth, const tg_uop *const *chain) {
+  tg_job *j = c->n->j;
+  const tg_uop *columns = NULL;
+  if (!tg_device_product_sum(c, depth, chain) || tg_reduce_info(c->reduce).ranges != 1) return false;
   c->sum = tg_reduce_ranges(c->reduce)[0];
   if (tg_range_kind(c->sum) != TG_REDUCE && tg_range_kind(c->sum) != TG_LOOP) return false;
   for (uint32_t k = 0; k < depth; k++) {

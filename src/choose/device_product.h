@@ -16,6 +16,7 @@ typedef struct tg_device_operand {
   bool along_terms;                /* contiguous along the sum; else along its own loop */
   const char *name, *copy;
   uint32_t vector;                 /* elements that one copy moves */
+  bool iterations;                 /* its copy is of iterations of its own range and of the sum's: dimensions 0 and 1 */
 } tg_device_operand;
 
 typedef struct tg_device_product {
@@ -26,6 +27,11 @@ typedef struct tg_device_product {
   double around;                   /* iterations of the other loops, of which each has a product of its own */
   bool tasks;                      /* one of these is global already */
   int64_t most_rows, most_columns; /* where only so many count, else 0 */
+  /* of ranges that words will have fused: rows, columns, terms; 0: those of the loops and of the sum are as they were */
+  int64_t fused[3];
+  /* what words call rows, columns and terms, how names of their parts begin, and the loops around both */
+  const char *name[3], *base[3], *outer[NEST_MAX];
+  uint32_t outers;
   /* sizes: of a warp's tile, or of a thread's without an instruction; terms: of a block; parts: of the sum, each for a
    * group of its own, that cost least */
   /* columns of a lane that lie side by side in several instructions; 0: as one has them */
@@ -37,6 +43,14 @@ typedef struct tg_device_product {
 bool tg_device_operand_lies(tg_job *j, tg_device_operand *o, const tg_uop *sum, tg_type type);
 /* Is the perfect nest one? chain: its ENDs, outermost first. */
 bool tg_device_product_find(tg_device_product *c, uint32_t depth, const tg_uop *const *chain);
+/* Does the instruction take the types of the sum, and round as the language does? */
+bool tg_device_product_fits(const tg_device_product *c, const tg_matrix_row *row);
+/* The two factors of what the sum adds, without the condition of a split. */
+const tg_uop *tg_device_product_of(const tg_uop *reduce);
+/* The only store of the nest, of one sum that may be taken in any order, of products; false: it is another nest. */
+bool tg_device_product_sum(tg_device_product *c, uint32_t depth, const tg_uop *const *chain);
+/* Its words behind those that fuse, if there are any. */
+void tg_device_product_words(const tg_device_product *c, tg_words *w);
 /* Chooses the sizes with which it costs least: by the instruction, or by multiplications and additions of threads.
  * False: there is no instruction (or there is one), there is no room, or it is not worth it. */
 bool tg_device_product_tiles(tg_device_product *c);

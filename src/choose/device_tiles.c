@@ -54,7 +54,13 @@ static int64_t counted(const tg_device_product *c, const tg_uop *range, int64_t 
   return most && most < extent ? most : extent;
 }
 
-int64_t tg_device_product_terms(const tg_device_product *c) { return counted(c, c->sum, 0); }
+static int64_t rows_of(const tg_device_product *c) {
+  return c->fused[0] ? c->fused[0] : counted(c, c->a.loop, c->most_rows);
+}
+static int64_t columns_of(const tg_device_product *c) {
+  return c->fused[1] ? c->fused[1] : counted(c, c->b.loop, c->most_columns);
+}
+int64_t tg_device_product_terms(const tg_device_product *c) { return c->fused[2] ? c->fused[2] : counted(c, c->sum, 0); }
 
 /* The most elements that the parts of `terms` terms can have: their memory. */
 static double elements_of_parts(const tg_device_product *c, int64_t terms) {
@@ -67,6 +73,7 @@ static double elements_of_parts(const tg_device_product *c, int64_t terms) {
 
 /* May the sum be taken in parts? All of them have whole blocks of terms. */
 static bool may_part(const tg_device_product *c) {
+  if (c->fused[2]) return false;
   tg_kind kind = tg_range_kind(c->sum);
   return tg_divides(c->n->j, c->terms, tg_extent(c->sum)) && c->around > 0 && !c->tasks &&
          (kind == TG_REDUCE || kind == TG_LOOP);
@@ -77,7 +84,7 @@ static bool may_part(const tg_device_product *c) {
  * that fill its ring. */
 static double cost_of(tg_device_product *c, int64_t rows, int64_t columns, double block) {
   const tg_target *t = c->n->l->target;
-  int64_t m = counted(c, c->a.loop, c->most_rows), n = counted(c, c->b.loop, c->most_columns);
+  int64_t m = rows_of(c), n = columns_of(c);
   int64_t terms = tg_device_product_terms(c), all = blocks(terms, c->terms);
   double around = c->around > 0 ? c->around : 1, filling = t->async_copy ? c->stages - 1 : 0;
   double groups = (double)blocks(m, rows) * (double)blocks(n, columns) * around;
@@ -137,7 +144,7 @@ bool tg_device_product_tiles(tg_device_product *c) {
           best = *c;
         }
   if (least > 0) *c = best;
-  int64_t terms = extent_of(c->sum);
+  int64_t terms = c->fused[2] ? c->fused[2] : extent_of(c->sum);
   return least > 0 && (terms < 0 || blocks(terms, c->terms) > 1);
 }
 
@@ -155,10 +162,10 @@ static double thread_block_cycles(const tg_device_product *c, uint32_t e) {
 bool tg_device_product_elements(tg_device_product *c) {
   const tg_target *t = c->n->l->target;
   uint32_t bytes = (uint32_t)tg_type_bytes(c->reduce->type), threads = TG_SIDE * TG_SIDE, best = 0;
-  int64_t terms = extent_of(c->sum);
+  int64_t terms = c->fused[2] ? c->fused[2] : extent_of(c->sum);
   double least = 0;
   uint32_t parts = 1, block = 0;
-  if (c->row || (terms >= 0 && terms < 2 * THREAD_TERMS) || extent_of(c->a.loop) == 1 || !t->core_macs) return false;
+  if (c->row || (terms >= 0 && terms < 2 * THREAD_TERMS) || rows_of(c) == 1 || !t->core_macs) return false;
   c->stages = t->async_copy ? 2 : 1;
   if (threads > t->max_threads || threads % t->lanes) return false;
   for (uint32_t e = 8; e >= 4; e /= 2) {

@@ -35,7 +35,7 @@ static void name_dimensions(naming *n) {
   tg_job *j = n->s->j;
   for (uint32_t d = 0; d < n->part->rank; d++) {
     uint32_t count;
-    const tg_uop **order = tg_toposort(j, n->part->load->src[1 + d], &count);
+    const tg_uop **order = tg_toposort(j, n->part->subscript[d], &count);
     for (uint32_t i = 0; i < count; i++)
       if (order[i]->op == TG_OP_RANGE)
         n->taken[d] = 2, add_name(n, j->ranges.data[j->ranges.data[tg_range_ordinal(order[i])].from].name, d);

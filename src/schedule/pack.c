@@ -204,9 +204,11 @@ void tg_stage_packed(tg_schedule *s, const tg_opt *o, const tg_uop *source) {
   p->fill = tg_stage_fill(s, o, p->type);
   tg_axis axis = tg_axis_find(s, o, o->names[1]);
   tg_stage_part part = {.rank = p->rank};
-  for (uint32_t i = 0; i < axis.n && !part.load; i++)
-    if (axis.site[i].owner->op == TG_OP_END) part.load = first_load(p, axis.site[i].owner);
-  if (!part.load) tg_fail_at(j, o->pos, "stage %s at %s: no loop of that name reads it", o->names[0], o->names[1]);
+  const tg_uop *load = NULL;
+  for (uint32_t i = 0; i < axis.n && !load; i++)
+    if (axis.site[i].owner->op == TG_OP_END) load = first_load(p, axis.site[i].owner);
+  if (load) part.subscript = load->src + 1;
+  else tg_fail_at(j, o->pos, "stage %s at %s: no loop of that name reads it", o->names[0], o->names[1]);
   for (uint32_t d = 0; d < p->rank; d++) {
     tg_bounds b = tg_bounds_of(j, source->src[d]);
     if (b.hi > (tg_i128)1 << 40)

@@ -133,7 +133,21 @@ static void parse_stage_option(scan *s, tg_opt *o) {
   next(s);
 }
 
+static bool at_stage_option(const scan *s) {
+  static const char *const key[] = {"as", "pitch", "space", "align", "depth", "fill", "with"};
+  for (uint32_t k = 0; k < TG_COUNT(key); k++)
+    if (is(s, key[k])) return true;
+  return !s->n;
+}
+
 static void parse_stage(scan *s, tg_opt *o) {
+  if (is(s, "of")) {
+    next(s);
+    for (uint32_t i = 0; !i || !at_stage_option(s); i++) {
+      if (i == TG_STAGE_RANGES) bad(s, "expected at most 4 ranges");
+      o->of[i] = name(s, "expected a range");
+    }
+  }
   if (is(s, "as")) {
     next(s);
     add(s, o, new_name(s, "expected a name for the copy"));
@@ -381,6 +395,7 @@ typedef struct { tg_str *t; const tg_opt *o; uint32_t name, number; } printing;
 static void print_items(printing *p, item all);
 
 static void print_stage(tg_str *t, const tg_opt *o) {
+  for (uint32_t i = 0; i < TG_STAGE_RANGES && o->of[i]; i++) tg_str_printf(t, "%s %s", i ? "" : " of", o->of[i]);
   if (o->n > 2) tg_str_printf(t, " as %s", o->names[2]);
   if (o->expr) tg_str_printf(t, "[%s]", o->expr);
   if (o->type) tg_str_printf(t, " as %s", o->type);
@@ -474,8 +489,8 @@ static const char *item_usage(item x) {
                {"in1", "[in t]"},
                {"{i=R}", "i=r j=s k=q"},
                {"at=E", "at e"},       {"at=E|first|last|auto!", "at e|first|last|auto"},
-               {"{..}", "[as Bp[layout] as type] [pitch=n] [fill=v] [align=n] [space=local|reg|thread|team|packed] "
-                        "[depth=n] [with S[j] = sum(k, ..)]"},
+               {"{..}", "[of s ..] [as Bp[layout] as type] [pitch=n] [fill=v] [align=n] "
+                        "[space=local|reg|thread|team|packed] [depth=n] [with S[j] = sum(k, ..)]"},
                {"[N as2]", "[n [as r0 r1]]"},
                {"[of R]", "[of s]"}};
   for (uint32_t i = 0; i < TG_COUNT(usage); i++)

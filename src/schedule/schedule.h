@@ -13,6 +13,8 @@ typedef enum {
 
 enum { TG_CUT_AT, TG_CUT_FIRST, TG_CUT_LAST, TG_CUT_AUTO };   /* number[0] of cut; order as in opts.def */
 
+enum { TG_STAGE_RANGES = 4 };
+
 typedef struct tg_opt {
   tg_opt_word word;
   tg_pos pos;
@@ -25,6 +27,7 @@ typedef struct tg_opt {
   /* cut: the position; specialize: the condition; stage: the subscripts of the copy; contract: the instruction */
   const char *expr;
   const char *type, *fill, *with;   /* of stage; NULL if left out */
+  const char *of[TG_STAGE_RANGES];  /* of stage: ranges, of whose iterations it is a copy, up to a NULL */
   const char *tile;                 /* of order: the register tile for a sum in blocks; NULL if left out */
 } tg_opt;
 

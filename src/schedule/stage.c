@@ -5,6 +5,9 @@
  * the subscripts of the copy. Elements outside of the source get the value of fill. With a depth the copy is a ring
  * buffer: an iteration fills the slot of a later one.
  *
+ * `of` ranges inside the loop: the copy has what the read is in each of their iterations, however its subscripts and its
+ * gate compute that, as windows of a convolution, whose border a gate keeps away.
+ *
  * Where all reads are clamped to what the source promises, the copy holds what they are clamped to. If the copy's type
  * cannot hold the source's values, it must be that of an expression around each read; the copy
  * then holds the values of that expression (through.c). */
@@ -19,7 +22,7 @@ typedef struct {
   const tg_opt *o;
   const tg_uop *source;            /* the DEFINE */
   uint8_t *inside;                 /* by range ordinal */
-  uint32_t rank, loads, copies;
+  uint32_t rank, loads, copies;    /* rank: of the part */
   bool stored, clipped;            /* clipped: iterations behind a gate have offsets beyond the copy */
   const tg_uop *base[16];
   tg_i128 lo[16], hi[16];
@@ -27,6 +30,9 @@ typedef struct {
    * part */
   const tg_uop *span[16];
   const tg_uop *first;             /* a load of the source inside */
+  /* `of`: the axes, and of each the range in the read: the part's dimensions. NULL: the source's are */
+  tg_axis axis[TG_STAGE_RANGES];
+  const tg_uop *iteration[TG_STAGE_RANGES];
   const tg_uop *copy;              /* the new DEFINE */
   const tg_uop *fill;              /* of the copy's type */
   /* the copy has the values of this expression around a load; NULL: of the source's elements */
@@ -120,6 +126,44 @@ static const tg_uop *span_of(const staging *g, const tg_uop *offset) {
   return extent->op == TG_OP_CONST || reads_inside(g, extent) || tg_loads_below(g->s->j, extent) ? NULL : extent;
 }
 
+/* The range of the axis inside of the loop that the load moves with, or NULL. */
+static const tg_uop *moving(const staging *g, const tg_axis *axis, const tg_uop *load) {
+  for (uint32_t i = 0; i < axis->n; i++) {
+    const tg_uop *r = axis->site[i].range;
+    if (g->inside[tg_range_ordinal(r)] && tg_uses(g->s->j, load, r)) return r;
+  }
+  return NULL;
+}
+
+static bool is_iteration(const staging *g, const tg_uop *range) {
+  for (uint32_t d = 0; d < g->rank; d++)
+    if (g->iteration[d] == range) return true;
+  return false;
+}
+
+/* `of`: one read, of the ranges that are named and of no other ones inside. */
+static void measure_iterations(staging *g, const tg_uop *load) {
+  tg_job *j = g->s->j;
+  const char *b = g->o->names[0], *at = g->o->names[1];
+  uint32_t n;
+  if (g->loads++ && load != g->first)
+    tg_fail_at(j, g->o->pos, "stage %s at %s: it is read at several places, and the copy has one", b, at);
+  g->first = load;
+  for (uint32_t d = 0; d < g->rank; d++) {
+    const tg_uop *r = g->iteration[d] = moving(g, &g->axis[d], load);
+    if (!r) tg_fail_at(j, g->o->pos, "stage %s at %s: its read is the same in all of %s", b, at, g->o->of[d]);
+    if (tg_extent(r)->op != TG_OP_CONST)
+      tg_fail_at(j, g->o->pos, "stage %s at %s: the extent of %s is not constant", b, at, g->o->of[d]);
+    g->base[d] = tg_index(j, 0);
+    g->lo[d] = 0;
+    g->hi[d] = tg_extent(r)->arg < 1 ? 0 : tg_extent(r)->arg - 1;
+  }
+  const tg_uop **order = tg_toposort(j, load, &n);
+  for (uint32_t i = 0; i < n; i++)
+    if (order[i]->op == TG_OP_RANGE && g->inside[tg_range_ordinal(order[i])] && !is_iteration(g, order[i]))
+      tg_fail_at(j, g->o->pos, "stage %s at %s: its read moves with %s, too", b, at, tg_range_text(g->s, order[i]));
+}
+
 static void measure(staging *g, const tg_uop *load) {
   tg_schedule *s = g->s;
   for (uint32_t d = 0; d < g->rank; d++) {
@@ -192,13 +236,15 @@ static const tg_uop *load_of_copy(const staging *g, const tg_uop *old, const tg_
   uint32_t at = 0;
   for (uint32_t d = 0; d < g->rank; d++) {
     const tg_uop *base;
+    offset[d] = g->iteration[d];
+    if (offset[d]) continue;
     divide(g, src[1 + d], &base, &offset[d]);
     offset[d] = tg_idx_sub(j, offset[d], tg_index(j, (int64_t)g->lo[d]));
   }
   if (g->depth > 1) idx[at++] = slot(g, g->range);
   for (uint32_t i = 0; i < g->layout.n; i++)
     idx[at++] = tg_digits_place(g->s, &g->layout.digit[i], offset);
-  const tg_uop *gate = tg_gate(old) ? src[old->n - 2] : NULL,
+  const tg_uop *gate = tg_gate(old) && !*g->o->of ? src[old->n - 2] : NULL,
                *alternative = gate ? converted(g, src[old->n - 1]) : NULL;
   if (gate && alternative == g->fill && g->rank && !g->clipped) {
     tg_facts inside = {NULL, within_source(g, src + 1)};
@@ -218,6 +264,14 @@ static const tg_uop *below_all_casts(const tg_uop *u) {
   return u->op == TG_OP_LOAD ? u : NULL;
 }
 
+/* Does the copy hold 0 wherever the condition is false? */
+static bool zero_unless(const staging *g, const tg_uop *load, const tg_uop *condition) {
+  tg_job *j = g->s->j;
+  tg_facts inside = {NULL, *g->o->of ? tg_gate(load) : within_source(g, load->src + 1)};
+  if (!*g->o->of) return !gate_left(g, condition, &inside);
+  return inside.fact && tg_alternative(load) == tg_zero(j, load->type) && tg_proves(j, &inside, condition);
+}
+
 /* where(cond, x * y, 0) of floats: 0 * inf is none, but if both copies hold 0 wherever cond is false, so does the
  * product. The copy that is made first is noted. */
 static const tg_uop *float_product_left(staging *g, const tg_uop *old, const tg_uop *const *src) {
@@ -232,8 +286,7 @@ static const tg_uop *float_product_left(staging *g, const tg_uop *old, const tg_
     if (!now || !before || !other || tg_define_of(now->src[0]) != g->copy ||
         tg_define_of(before->src[0]) != g->source)
       continue;
-    tg_facts inside = {NULL, within_source(g, before->src + 1)};
-    if (gate_left(g, src[0], &inside)) continue;
+    if (!zero_unless(g, before, src[0])) continue;
     for (uint32_t i = 0; i < g->s->zeros.n; i++)
       if (g->s->zeros.data[i].copy == tg_define_of(other->src[0]) && g->s->zeros.data[i].condition == src[0])
         return product;
@@ -247,7 +300,7 @@ static const tg_uop *product_left(const staging *g, const tg_uop *old, const tg_
   tg_job *j = g->s->j;
   const tg_uop *product = src[1];
   if (!tg_is_int(old->type) || !tg_is_const(src[2], 0) || product->op != TG_OP_MUL || old->src[1]->op != TG_OP_MUL ||
-      g->clipped || !tg_is_const(g->fill, 0))
+      g->clipped || *g->o->of || !tg_is_const(g->fill, 0))
     return NULL;
   for (uint32_t f = 0; f < 2; f++) {
     const tg_uop *now = below_casts(product->src[f]), *before = below_casts(old->src[1]->src[f]);
@@ -284,13 +337,45 @@ static const tg_uop *staged_load(tg_job *j, const tg_uop *old, const tg_uop *con
   return g->through ? NULL : tg_cast(j, old->type, load_of_copy(g, old, src));
 }
 
+/* The source's element for a place of the part; outside of the source, fill. whole: no extent of the part changes. */
+static const tg_uop *element(staging *g, const tg_uop *const *offset, bool whole) {
+  tg_job *j = g->s->j;
+  const tg_uop *from[16], *gate = NULL;
+  for (uint32_t d = 0; d < g->rank; d++)
+    from[d] = tg_idx_add(j, tg_idx_add(j, g->base[d], tg_index(j, (int64_t)g->lo[d])), offset[d]);
+  for (uint32_t d = 0; d < g->rank; d++) {
+    const tg_uop *dim = g->source->src[d];
+    tg_bounds b = tg_bounds_of(j, from[d]);
+    const tg_uop *below = tg_op2(j, TG_OP_LT, from[d], dim);
+    bool inside = dim->op == TG_OP_CONST ? b.hi < dim->arg : whole && tg_proves(j, NULL, below);
+    if (b.lo < 0) gate = tg_and(j, gate, tg_op2(j, TG_OP_LE, tg_index(j, 0), from[d]));
+    if (!inside) gate = tg_and(j, gate, below);
+  }
+  /* fill is a value of the copy's type: outside it stands as it is, the source's elements are converted */
+  const tg_uop *zero = tg_zero(j, g->source->type),
+               *value = converted(g, tg_load(j, g->source, from, gate, gate ? zero : NULL, 0));
+  return gate && g->fill != converted(g, zero) ? tg_op3(j, TG_OP_WHERE, gate, value, g->fill) : value;
+}
+
+/* `of`: the read in an iteration of its ranges, as it is there; what a digit rounds up is 0. */
+static const tg_uop *iteration(staging *g, const tg_uop *const *offset) {
+  tg_job *j = g->s->j;
+  const tg_uop *load = tg_substitute(j, g->first, g->rank, g->iteration, offset), *gate = tg_gate(load);
+  const tg_uop *beyond = gate ? tg_alternative(load) : tg_zero(j, load->type);
+  for (uint32_t d = 0; d < g->rank; d++)
+    if (tg_bounds_of(j, offset[d]).hi > g->hi[d])
+      gate = tg_and(j, tg_op2(j, TG_OP_LE, offset[d], tg_index(j, (int64_t)g->hi[d])), gate);
+  if (gate != tg_gate(load)) load = tg_load(j, load->src[0], load->src + 1, gate, beyond, 0);
+  return converted(g, load);
+}
+
 /* The nest that fills the copy for the loop's present iteration. again: ranges of a nest that it is a twin of, or
  * NULL. */
 static const tg_uop *fill_nest(staging *g, const tg_uop *const *again, const tg_uop **ranges) {
   tg_schedule *s = g->s;
   tg_job *j = s->j;
   const char *name = tg_buffer_info(j, g->copy)->name;
-  const tg_uop *from[16], *offset[16], *idx[17], *gate = NULL;
+  const tg_uop *offset[16], *idx[17];
   tg_pos pos = j->ranges.data[tg_range_ordinal(g->range)].pos;
   uint32_t at = 0;
   bool whole = true;   /* extents that are known: none grows with a loop around that another word changes */
@@ -310,20 +395,7 @@ static const tg_uop *fill_nest(staging *g, const tg_uop *const *again, const tg_
   }
   for (uint32_t i = 0; i < g->layout.n; i++)
     idx[at++] = tg_digits_swizzled(s, &g->layout.digit[i], ranges[i], offset);
-  for (uint32_t d = 0; d < g->rank; d++)
-    from[d] = tg_idx_add(j, tg_idx_add(j, g->base[d], tg_index(j, (int64_t)g->lo[d])), offset[d]);
-  for (uint32_t d = 0; d < g->rank; d++) {
-    const tg_uop *dim = g->source->src[d];
-    tg_bounds b = tg_bounds_of(j, from[d]);
-    const tg_uop *below = tg_op2(j, TG_OP_LT, from[d], dim);
-    bool inside = dim->op == TG_OP_CONST ? b.hi < dim->arg : whole && tg_proves(j, NULL, below);
-    if (b.lo < 0) gate = tg_and(j, gate, tg_op2(j, TG_OP_LE, tg_index(j, 0), from[d]));
-    if (!inside) gate = tg_and(j, gate, below);
-  }
-  /* fill is a value of the copy's type: outside it stands as it is, the source's elements are converted */
-  const tg_uop *zero = tg_zero(j, g->source->type),
-               *value = converted(g, tg_load(j, g->source, from, gate, gate ? zero : NULL, 0));
-  if (gate && g->fill != converted(g, zero)) value = tg_op3(j, TG_OP_WHERE, gate, value, g->fill);
+  const tg_uop *value = *g->o->of ? iteration(g, offset) : element(g, offset, whole);
   const tg_uop *u = tg_store(j, g->copy, idx, value, NULL, 0);
   tg_set_pos(j, u, g->o->pos);
   for (uint32_t i = g->layout.n; i-- > 0;) {
@@ -428,9 +500,10 @@ static bool reads_source(staging *g, const tg_uop *end) {
 /* Where the part begins is read before the loop's body: nothing in there may change it. */
 static void check_begin(staging *g, const tg_uop *end) {
   tg_job *j = g->s->j;
-  for (uint32_t d = 0; d < g->rank; d++) {
+  const uint32_t rank = *g->o->of ? tg_access_rank(g->first) : g->rank;
+  for (uint32_t d = 0; d < rank; d++) {
     uint32_t n;
-    const tg_uop **order = tg_toposort(j, g->base[d], &n);
+    const tg_uop **order = tg_toposort(j, *g->o->of ? g->first->src[1 + d] : g->base[d], &n);
     for (uint32_t k = 0; k < n; k++)
       if (order[k]->op == TG_OP_LOAD && stores_source(end, tg_define_of(order[k]->src[0])))
         tg_fail_at(j, g->o->pos,
@@ -521,7 +594,9 @@ static void stage_loop(tg_schedule *s, const tg_uop *end, tg_statements *out, vo
   staging *g = user;
   tg_job *j = s->j;
   const char *wish = g->o->n > 2 ? g->o->names[2] : tg_format(&j->env, "%s.copy", g->o->names[0]);
-  g->rank = tg_buffer_info(j, g->source)->rank;
+  g->rank = 0;
+  while (g->rank < TG_STAGE_RANGES && g->o->of[g->rank]) g->rank++;
+  if (!g->rank) g->rank = tg_buffer_info(j, g->source)->rank;
   g->loads = 0;
   g->clipped = false;
   g->inside = tg_new(&j->env, uint8_t, j->ranges.n + 1);
@@ -538,7 +613,8 @@ static void stage_loop(tg_schedule *s, const tg_uop *end, tg_statements *out, vo
     uint32_t n;
     const tg_uop **order = computed_by(g, end->src[i], &n);
     for (uint32_t k = 0; k < n; k++)
-      if (order[k]->op == TG_OP_LOAD && tg_define_of(order[k]->src[0]) == g->source) measure(g, order[k]);
+      if (order[k]->op == TG_OP_LOAD && tg_define_of(order[k]->src[0]) == g->source)
+        *g->o->of ? measure_iterations(g, order[k]) : measure(g, order[k]);
       else if (g->expression && !g->through && order[k]->type == g->type && tg_through_load(order[k], g->source))
         g->through = order[k];
       else if (order[k]->op == TG_OP_SHUFFLE) check_shuffle(g, order[k]);
@@ -547,7 +623,7 @@ static void stage_loop(tg_schedule *s, const tg_uop *end, tg_statements *out, vo
   check_begin(g, end);
   check_space(g, end);
   g->range = end->src[0];
-  tg_stage_part part = {.load = g->first, .rank = g->rank};
+  tg_stage_part part = {.subscript = *g->o->of ? g->iteration : g->first->src + 1, .rank = g->rank};
   for (uint32_t d = 0; d < g->rank; d++) part.extent[d] = (int64_t)(g->hi[d] - g->lo[d] + 1);
   g->layout = tg_digits_parse(s, g->o, &part);
   if (g->expression && !g->through) no_expression(g);
@@ -627,6 +703,8 @@ static void check_options(tg_schedule *s, const tg_opt *o) {
     tg_fail_at(s->j, o->pos, "stage %s: align=%lld: 1, 2, 4, .. 64 bytes", o->names[0], (long long)align);
   if (align && o->number[1] == TG_STAGE_REG)
     tg_fail_at(s->j, o->pos, "stage %s: a register buffer has no address to align", o->names[0]);
+  if (*o->of && o->fill)
+    tg_fail_at(s->j, o->pos, "stage %s: a copy of iterations has what its read is there, and no fill", o->names[0]);
   if (depth > 16) tg_fail_at(s->j, o->pos, "stage %s: depth=%lld: at most 16", o->names[0], (long long)depth);
 }
 
@@ -635,6 +713,7 @@ void tg_opt_stage(tg_schedule *s, const tg_opt *o) {
   staging g = {.s = s, .o = o, .source = find_define(s->j, s->sink, o->names[0])};
   if (!g.source) tg_fail_at(s->j, o->pos, "no buffer '%s' here", o->names[0]);
   if (o->number[1] == TG_STAGE_PACKED) {
+    if (*o->of) tg_fail_at(s->j, o->pos, "stage %s: what is packed ahead is all of it: no `of`", o->names[0]);
     tg_stage_packed(s, o, g.source);
     return;
   }
@@ -642,7 +721,8 @@ void tg_opt_stage(tg_schedule *s, const tg_opt *o) {
     tg_fail_at(s->j, o->pos, "stage %s: a reduction is made where an operand is packed ahead: space=packed",
                o->names[0]);
   check_options(s, o);
-  if (tg_stage_sums(s, o, g.source)) return;
+  for (uint32_t d = 0; d < TG_STAGE_RANGES && o->of[d]; d++) g.axis[d] = tg_axis_find(s, o, o->of[d]);
+  if (!*o->of && tg_stage_sums(s, o, g.source)) return;
   g.type = type_of(s, o, g.source->type);
   g.expression = !holds(g.type, g.source->type);
   g.fill = tg_stage_fill(s, o, g.type);

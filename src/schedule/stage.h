@@ -16,8 +16,8 @@ typedef struct {
   bool checked;
 } tg_digit;
 typedef struct { uint32_t n; tg_digit digit[16]; } tg_digits;
-/* load: one of those that the copy is for */
-typedef struct { const tg_uop *load; uint32_t rank; int64_t extent[16]; } tg_stage_part;
+/* subscript: by dimension, whose ranges name it; as in one of the loads that the copy is for */
+typedef struct { const tg_uop *const *subscript; uint32_t rank; int64_t extent[16]; } tg_stage_part;
 tg_digits tg_digits_parse(tg_schedule *s, const tg_opt *o, const tg_stage_part *part);
 /* Where an element lies in the digit's dimension, by the offsets of all dimensions. */
 const tg_uop *tg_digits_place(tg_schedule *s, const tg_digit *g, const tg_uop *const *offset);

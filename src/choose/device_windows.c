@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT
+ * A sum of products on a GPU that is a product of matrices once loops are fused: several loops are its rows or its
+ * columns, or several ranges its terms, as in a convolution,
+ *
+ *   y[n,h,v,o] = sum(a, b, c, x[n, h + a, v + b, c] * w[o,a,b,c])        rows n h v, columns o, terms a b c
+ *
+ * Loops that only one of the factors moves with are its rows, or its columns if the store is contiguous along one of
+ * them; loops that both move with stand around. The words fuse each group, and the rest is as for any product, but that
+ * the copies of blocks are `of` iterations of rows and of terms: what the read is there, with its gate, and so zeros
+ * beyond a border. The range of the sum along which operands are contiguous becomes the last one, so that 16 bytes are
+ * copied at once where they lie side by side. */
+#include "choose/device_product.h"
+#include "ranges/ranges.h"
+
+typedef struct { uint32_t n; const tg_uop *range[NEST_MAX]; } group;
+
+typedef struct {
+  tg_device_product product;
+  const tg_uop *load[2];           /* factors: that of the rows, that of the columns */
+  group around, own[2], terms;
+} windows;
+
+static int64_t size_of(const group *g) {
+  int64_t n = 1;
+  for (uint32_t i = 0; i < g->n; i++) n *= tg_extent(g->range[i])->arg;
+  return n;
+}
+
+static bool is_constant(const tg_uop *range, tg_kind kind) {
+  const tg_uop *e = tg_extent(range);
+  return tg_range_kind(range) == kind && e->op == TG_OP_CONST && e->arg > 0 && e->arg < INT32_MAX;
+}
+
+static bool find_factors(windows *c) {
+  tg_job *j = c->product.n->j;
+  const tg_uop *product = tg_device_product_of(c->product.reduce);
+  for (int f = 0; f < 2; f++) {
+    const tg_uop *u = product->src[f];
+    while (u->op == TG_OP_CAST && u->type == c->product.reduce->type) u = u->src[0];
+    if (u->op != TG_OP_LOAD || tg_buffer_info(j, u->src[0])->role != TG_ROLE_IN) return false;
+    c->load[f] = u;
+  }
+  return c->load[0]->src[0] != c->load[1]->src[0];
+}
+
+/* Loops by the factors that move with them; columns are those along one of which the store is contiguous. */
+static bool find_loops(windows *c, uint32_t depth, const tg_uop *const *chain) {
+  tg_job *j = c->product.n->j;
+  int columns = -1;
+  for (uint32_t d = 0; d < depth; d++) {
+    const tg_uop *r = chain[d]->src[0];
+    bool moves[2] = {tg_uses(j, c->load[0], r), tg_uses(j, c->load[1], r)};
+    if (!is_constant(r, TG_LOOP) || (!moves[0] && !moves[1])) return false;
+    group *g = moves[0] && moves[1] ? &c->around : &c->own[moves[1]];
+    g->range[g->n++] = r;
+    if (g != &c->around && tg_access_motion(j, c->product.store, r) == TG_CONTIGUOUS) columns = moves[1];
+  }
+  if (columns == 0) {
+    const group rows = c->own[1];
+    const tg_uop *load = c->load[1];
+    c->own[1] = c->own[0], c->own[0] = rows;
+    c->load[1] = c->load[0], c->load[0] = load;
+  }
+  return columns >= 0 && c->own[0].n && c->own[1].n;
+}
+
+static bool find_terms(windows *c) {
+  const tg_uop *reduce = c->product.reduce;
+  for (uint32_t i = 0; i < tg_reduce_info(reduce).ranges; i++) {
+    const tg_uop *r = tg_reduce_ranges(reduce)[i];
+    if (!is_constant(r, TG_REDUCE) || c->terms.n == NEST_MAX) return false;
+    c->terms.range[c->terms.n++] = r;
+  }
+  return true;
+}
+
+/* Where the load's element lies, in elements from the buffer's begin; false: not known. */
+static bool place_of(tg_job *j, const tg_uop *load, tg_linear *place) {
+  const tg_uop *define = tg_define_of(load->src[0]);
+  uint32_t rank = tg_access_rank(load);
+  bool strided = define->arg >> 32 & TG_STRIDED;
+  int64_t stride = 1;
+  *place = (tg_linear){0};
+  for (uint32_t d = rank; d-- > 0;) {
+    tg_linear all = *place, subscript;
+    const tg_uop *apart = strided ? define->src[rank + d] : NULL;
+    if (apart && apart->op != TG_OP_CONST) return false;
+    tg_linear_of(j, load->src[1 + d], &subscript);
+    if (!tg_linear_add(j, &all, &subscript, apart ? apart->arg : stride, place)) return false;
+    if (d && !apart && (define->src[d]->op != TG_OP_CONST || define->src[d]->arg >= INT32_MAX)) return false;
+    if (d && !apart) stride *= define->src[d]->arg;
+  }
+  return true;
+}
+
+static int64_t coefficient_of(const tg_linear *place, const tg_uop *range) {
+  for (uint32_t i = 0; i < place->n; i++)
+    if (place->atom[i] == range) return place->coefficient[i];
+  return 0;
+}
+
+/* How many neighbours along the group, fused, lie side by side at a multiple of as many, behind one gate: at most
+ * `most`. 0: neighbours do not lie side by side. */
+static uint32_t vector_along(tg_job *j, const tg_uop *load, const group *g, uint32_t most) {
+  const tg_uop *last = g->range[g->n - 1];
+  tg_linear place;
+  int64_t run = 1;
+  uint32_t from = g->n;
+  if (!place_of(j, load, &place) || coefficient_of(&place, last) != 1) return 0;
+  for (uint32_t i = 0; i < place.n; i++)
+    if (place.atom[i] != last && tg_uses(j, place.atom[i], last)) return 0;
+  while (from && coefficient_of(&place, g->range[from - 1]) == run) {
+    if (tg_gate(load) && tg_uses(j, tg_gate(load), g->range[from - 1])) break;
+    run *= tg_extent(g->range[--from])->arg;
+  }
+  if (from == g->n) return 1;   /* the gate is of each one */
+  while (most > 1 && (run % most || place.constant % most)) most /= 2;
+  for (uint32_t i = 0; i < place.n; i++) {
+    bool within = false;
+    for (uint32_t k = from; k < g->n; k++) within |= place.atom[i] == g->range[k];
+    while (!within && most > 1 && place.coefficient[i] % most) most /= 2;
+  }
+  return most;
+}
+
+static void see_operand(windows *c, int f, uint32_t most) {
+  tg_device_operand *o = f ? &c->product.b : &c->product.a;
+  tg_job *j = c->product.n->j;
+  uint32_t terms = vector_along(j, c->load[f], &c->terms, most), own = vector_along(j, c->load[f], &c->own[f], most);
+  const char *name = tg_buffer_info(j, c->load[f]->src[0])->name;
+  *o = (tg_device_operand){.load = c->load[f], .own = 0, .term = 1, .along_terms = terms > own, .iterations = true,
+                           .name = name, .copy = tg_format(&j->env, "%s.tile", name)};
+  o->vector = terms > own ? terms : own > 1 ? own : 1;
+}
+
+/* The range of the sum that stands last, so that the widest copies follow. */
+static void choose_last(windows *c, uint32_t most) {
+  uint32_t best = c->terms.n - 1, widest = 0;
+  const group written = c->terms;
+  for (uint32_t last = c->terms.n; last-- > 0;) {
+    c->terms = written;
+    for (uint32_t i = last; i + 1 < c->terms.n; i++) c->terms.range[i] = written.range[i + 1];
+    c->terms.range[c->terms.n - 1] = written.range[last];
+    see_operand(c, 0, most), see_operand(c, 1, most);
+    uint32_t width = c->product.a.vector + c->product.b.vector;
+    if (width > widest) widest = width, best = last;
+  }
+  c->terms = written;
+  for (uint32_t i = best; i + 1 < c->terms.n; i++) c->terms.range[i] = written.range[i + 1];
+  c->terms.range[c->terms.n - 1] = written.range[best];
+  see_operand(c, 0, most), see_operand(c, 1, most);
+}
+
+static bool choose_sizes(windows *c) {
+  tg_device_product *p = &c->product, best = {.row = NULL};
+  for (uint32_t i = 0; tg_matrix_at(i); i++) {
+    p->row = tg_matrix_at(i);
+    if (!tg_device_product_fits(p, p->row) || p->row->a_type != c->load[0]->type || p->row->b_type != c->load[1]->type)
+      continue;
+    uint32_t size = p->row->m * p->row->n * p->row->k;
+    if (!best.row || size > (uint32_t)best.row->m * best.row->n * best.row->k) best = *p;
+  }
+  if (!best.row) return false;
+  *p = best;
+  choose_last(c, TG_UNIT / (uint32_t)tg_type_bytes(p->row->a_type));
+  p->around = (double)size_of(&c->around);
+  p->fused[0] = size_of(&c->own[0]), p->fused[1] = size_of(&c->own[1]), p->fused[2] = size_of(&c->terms);
+  return tg_device_product_tiles(p);
+}
+
+/* Is it worth it to fuse? Several ranges of the sum have no other way; rows or columns of one loop that fill their
+ * tiles need none. */
+static bool pays(const windows *c) {
+  bool fills = true;
+  for (int f = 0; f < 2; f++) {
+    int64_t tile = f ? c->product.warp_columns * c->product.warps_across : c->product.warp_rows * c->product.warps_down;
+    const group *g = &c->own[f];
+    fills &= g->n == 1 || tg_extent(g->range[g->n - 1])->arg % tile == 0;
+  }
+  return c->terms.n > 1 || !fills;
+}
+
+/* One range of the group, as x counts its kinds. */
+static void fuse(windows *c, tg_words *w, const group *g, int x) {
+  tg_nest *n = c->product.n;
+  const char *name = tg_device_name(n, g->range[0]), *base = tg_nest_base(n, name);
+  for (uint32_t i = 1; i < g->n; i++) {
+    const char *both = tg_format(w->env, "%s.f%u", base, i);
+    tg_say(w, "fuse %s %s as %s", name, tg_device_name(n, g->range[i]), both);
+    name = both;
+  }
+  c->product.name[x] = name, c->product.base[x] = base;
+}
+
+static void say_in_order(windows *c, tg_words *w, uint32_t groups, const group *const *g) {
+  tg_str order = tg_str_new(w->env);
+  uint32_t ranges = 0;
+  for (uint32_t i = 0; i < groups; i++)
+    for (uint32_t k = 0; k < g[i]->n; k++, ranges++)
+      tg_str_printf(&order, " %s", tg_device_name(c->product.n, g[i]->range[k]));
+  if (ranges > 1) tg_say(w, "order%s", order.data);
+}
+
+bool tg_device_windows(tg_nest *n, uint32_t depth, const tg_uop *const *chain) {
+  windows c = {.product.n = n};
+  tg_words w = {.env = &n->j->env};
+  if (n->versioned || !n->l->target->core_registers || !tg_device_product_sum(&c.product, depth, chain)) return false;
+  if (!find_factors(&c) || !find_loops(&c, depth, chain) || !find_terms(&c) || !choose_sizes(&c) || !pays(&c))
+    return false;
+  const group *const loops[] = {&c.around, &c.own[0], &c.own[1]}, *const terms = &c.terms;
+  say_in_order(&c, &w, TG_COUNT(loops), loops);
+  say_in_order(&c, &w, 1, &terms);
+  fuse(&c, &w, &c.own[0], 0);
+  fuse(&c, &w, &c.own[1], 1);
+  fuse(&c, &w, &c.terms, 2);
+  for (uint32_t i = 0; i < c.around.n; i++)
+    c.product.outer[c.product.outers++] = tg_device_name(n, c.around.range[i]);
+  tg_device_product_words(&c.product, &w);
+  return tg_device_try(n, &w);
+}
