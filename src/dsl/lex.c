@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Tokens. The text is what a macro stringified or a .tg file: C's tokens, names that may hold dots (i.0, acc.1),
- * `0..V` as three tokens, and // and C comments. Two tokens are in hand: the present one and the one ahead. */
+ * Tokens. The text is what a macro stringified or a .tg file: C's tokens, names that may hold dots (i.0, acc.1) and
+ * end in a number that tells equal ones apart (i#2), `0..V` as three tokens, and // and C comments. Two tokens are in
+ * hand: the present one and the one ahead. */
 #include <stdlib.h>
 #include "dsl/parse.h"
 
@@ -73,6 +74,8 @@ void tg_lex(tg_parser *p, tg_token *t) {
   else if (is_letter(*s) || (*s == '$' && is_digit(s[1]))) {
     t->kind = TK_NAME;
     for (s++; is_letter(*s) || is_digit(*s) || (*s == '.' && (is_letter(s[1]) || is_digit(s[1])));) s++;
+    if (*s == '#' && is_digit(s[1]))
+      for (s++; is_digit(*s);) s++;
   } else if (is_digit(*s) || (*s == '.' && is_digit(s[1]))) s = lex_number(p, t, s);
   else {
     static const char pairs[][3] = {"<=", ">=", "==", "!=", "<<", ">>", "&&", "||", "..",
@@ -138,6 +141,11 @@ const char *tg_take_name(tg_parser *p, const char *what) {
   } else if (t.kind != TK_NAME) tg_token_fail(p, &t, "%s expected, not %s", what, tg_token_text(p, &t));
   tg_next(p);
   return tg_symbol(p->j, p->src->text + t.off, t.len);
+}
+
+const char *tg_called(tg_job *j, const char *name) {
+  const char *mark = strchr(name, '#');
+  return mark ? tg_symbol(j, name, (size_t)(mark - name)) : name;
 }
 
 tg_source *tg_source_new(tg_job *j, const char *file, const char *text, int line, bool macro) {

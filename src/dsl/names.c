@@ -52,6 +52,8 @@ tg_name *tg_name_add(tg_builder *b, const char *symbol, tg_name_kind kind, tg_po
   tg_job *j = b->job;
   const char *refused = tg_name_refused(symbol);
   if (refused) tg_fail_at(j, pos, "'%s' %s", symbol, refused);
+  if (strchr(symbol, '#') && kind != NAME_RANGE && kind != NAME_BUFFER)
+    tg_fail_at(j, pos, "'%s': only ranges and buffers of one name are told apart by a '#' and a number", symbol);
   tg_name *old = tg_name_find(b, symbol);
   if (old) {
     if (old->pos.line > 0) tg_fail_at(j, pos, "'%s' is in scope already, since line %d", symbol, old->pos.line);

@@ -148,6 +148,8 @@ void tg_expect(tg_parser *p, int kind, const char *what);
 bool tg_at_word(const tg_parser *p, const char *word);
 bool tg_token_is(const tg_parser *p, const tg_token *t, const char *word);
 bool tg_take_word(tg_parser *p, const char *word);
+/* What a range or buffer is called whose name ends in `#2`, which tells it from others that are called so. */
+const char *tg_called(tg_job *j, const char *name);
 const char *tg_take_name(tg_parser *p, const char *what);   /* a symbol; %12 too */
 const char *tg_token_text(tg_parser *p, const tg_token *t);
 tg_source *tg_source_new(tg_job *j, const char *file, const char *text, int line, bool macro);

@@ -4,9 +4,9 @@
  * as print_expr.c does.
  *
  * Names. Parameters and constants come first; ranges and buffers are named where they are bound, and one whose name
- * is taken there gets a number behind it. Nodes used more than once within a statement are named by `let` right
- * before it, or, where they use ranges of a reduction, at the start of the innermost such reduction's body. Values that
- * are statements (linear form) print as `do %n = ..;`, and as %n from there on. */
+ * is taken there is told apart by a number, i#2, which is no part of its name. Nodes used more than once within a
+ * statement are named by `let` right before it, or, where they use ranges of a reduction, at the start of the innermost
+ * such reduction's body. Values that are statements (linear form) print as `do %n = ..;`, and as %n from there on. */
 #include "dsl/print.h"
 
 enum { ONE_LINE = 1 << 16 };   /* bytes after which an expression in a message is cut */
@@ -68,7 +68,7 @@ static void put_define(tg_printer *p, const tg_uop *u) {
   const char *word = b->space == TG_SPACE_REG     ? "define_reg"
                      : b->space == TG_SPACE_LOCAL ? "define_local"
                                                   : roles[b->role];
-  if (p->lets) p->buffer_name[o] = tg_print_bind(p, b->name);
+  if (p->lets) p->buffer_name[o] = tg_print_bind_buffer(p, u);
   tg_str_printf(p->out, "%s(%s, %s", word, tg_print_buffer_name(p, u), tg_type_name[u->type]);
   if (u->lanes > 1) tg_str_printf(p->out, "[%u]", u->lanes);
   if (b->lo) {
@@ -100,7 +100,7 @@ static void put_loop(tg_printer *p, const tg_uop *u) {
   p->out->n = at;
   p->out->data[at] = 0;
   forget_lets(p);
-  p->range_name[o] = tg_print_bind(p, p->j->ranges.data[o].name);
+  p->range_name[o] = tg_print_bind_range(p, r);
   tg_str_printf(p->out, "range(%s, %s", p->range_name[o], extent);
   if (tg_range_kind(r) != TG_LOOP) tg_str_printf(p->out, ", %s", tg_kind_name[tg_range_kind(r)]);
   if (tg_range_static(r)) tg_str_puts(p->out, ", static");
@@ -193,6 +193,7 @@ static bool has_opts_ahead(const char *stage) {
 void tg_print(tg_job *j, tg_str *out, const tg_uop *sink) {
   tg_assert(&j->env, sink->op == TG_OP_SINK);
   tg_printer p = printer_new(j, out, true);
+  p.sink = sink;
   put_header(&p);
   p.indent = 1;
   tg_str_printf(out, "  stage %s;\n", j->stage);   /* behind it nothing is implied: the text is the program */

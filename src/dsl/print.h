@@ -31,6 +31,8 @@ typedef struct {
   TG_VEC(tg_print_done) done;   /* of the lists that are open */
   uint32_t *range_height;       /* by ordinal: of the reduction that binds it, in this statement */
   const char **range_name, **buffer_name;
+  const tg_uop *sink;
+  uint32_t *range_number;       /* by ordinal: its place among the ranges of its name; NULL until needed */
   TG_VEC(const char *) scope;
   struct tg_print_bound *bound; uint32_t bound_n, bound_mask;   /* how often each name stands in scope */
   TG_VEC(tg_print_piece) stack;
@@ -40,8 +42,9 @@ typedef struct {
   const tg_uop *combiner;       /* the GENERIC reduction whose combined values are being printed */
 } tg_printer;
 
-/* a name for what begins here, in scope until it is unbound */
-const char *tg_print_bind(tg_printer *p, const char *base);
+/* names for what begins here, in scope until they are unbound */
+const char *tg_print_bind_range(tg_printer *p, const tg_uop *range);
+const char *tg_print_bind_buffer(tg_printer *p, const tg_uop *define);
 void tg_print_bind_as(tg_printer *p, const char *symbol);      /* this very name */
 void tg_print_unbind(tg_printer *p, uint32_t n);               /* back to n names in scope */
 const char *tg_print_range_name(const tg_printer *p, const tg_uop *range);

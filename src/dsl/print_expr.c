@@ -10,7 +10,8 @@
 
 /* ---- names ---- */
 
-typedef struct tg_print_bound { const char *name; uint32_t n; } tg_print_bound;
+/* n: how often the name stands in scope; ranges: how many of that name have a number */
+typedef struct tg_print_bound { const char *name; uint32_t n, ranges; } tg_print_bound;
 
 static tg_print_bound *bound_slot(const tg_printer *p, const char *symbol) {
   /* never iterated: addresses decide nothing */
@@ -19,9 +20,7 @@ static tg_print_bound *bound_slot(const tg_printer *p, const char *symbol) {
   return &p->bound[h];
 }
 
-static bool in_scope(const tg_printer *p, const char *symbol) { return p->bound && bound_slot(p, symbol)->n; }
-
-void tg_print_bind_as(tg_printer *p, const char *symbol) {
+static tg_print_bound *bound_of(tg_printer *p, const char *symbol) {
   if (!p->bound || p->bound_n * 2 > p->bound_mask) {
     tg_print_bound *old = p->bound;
     uint32_t n = old ? p->bound_mask + 1 : 0, size = n ? n * 2 : 64;
@@ -33,7 +32,11 @@ void tg_print_bind_as(tg_printer *p, const char *symbol) {
   tg_print_bound *b = bound_slot(p, symbol);
   p->bound_n += !b->name;
   b->name = symbol;
-  b->n++;
+  return b;
+}
+
+void tg_print_bind_as(tg_printer *p, const char *symbol) {
+  bound_of(p, symbol)->n++;
   tg_push(&p->j->env, &p->scope, symbol);
 }
 
@@ -41,12 +44,45 @@ void tg_print_unbind(tg_printer *p, uint32_t n) {
   while (p->scope.n > n) bound_slot(p, p->scope.data[--p->scope.n])->n--;
 }
 
-/* The name, or the first of name.1, name.2, .. that is free: it depends on the program only, not on its numbers. */
-const char *tg_print_bind(tg_printer *p, const char *base) {
-  const char *name = tg_sym(p->j, base ? base : "r");
-  for (uint32_t k = 1; in_scope(p, name); k++) name = tg_sym(p->j, tg_format(&p->j->env, "%s.%u", base, k));
+static void number_range(tg_printer *p, const tg_uop *range) {
+  uint32_t *number = &p->range_number[tg_range_ordinal(range)];
+  if (!*number) *number = ++bound_of(p, tg_sym(p->j, p->j->ranges.data[tg_range_ordinal(range)].name))->ranges;
+}
+
+/* In the order in which words number the ranges of one name (schedule/axis.c): loops as they stand, and what a
+ * statement reduces from the statement down. */
+static void number_ranges(tg_printer *p, const tg_uop *u) {
+  uint32_t n;
+  if (u->op == TG_OP_END) number_range(p, u->src[0]);
+  if (u->op == TG_OP_END || u->op == TG_OP_SINK)
+    for (uint32_t i = u->op == TG_OP_END; i < u->n; i++) number_ranges(p, u->src[i]);
+  if (u->op != TG_OP_STORE) return;
+  const tg_uop **order = tg_toposort(p->j, u, &n);
+  for (uint32_t i = n; i-- > 0;)
+    for (uint32_t k = 0; order[i]->op == TG_OP_REDUCE && k < tg_reduce_info(order[i]).ranges; k++)
+      number_range(p, tg_reduce_ranges(order[i])[k]);
+}
+
+/* The name; where that is in scope already, name#2, .. */
+static const char *bind(tg_printer *p, const char *base, uint32_t number) {
+  const char *name = base = tg_sym(p->j, base ? base : "r");
+  for (; bound_of(p, name)->n; number++) name = tg_sym(p->j, tg_format(&p->j->env, "%s#%u", base, number));
   tg_print_bind_as(p, name);
   return name;
+}
+
+const char *tg_print_bind_buffer(tg_printer *p, const tg_uop *define) {
+  return bind(p, p->j->buffers.data[tg_buffer_ordinal(define)].name, 2);
+}
+
+const char *tg_print_bind_range(tg_printer *p, const tg_uop *range) {
+  uint32_t o = tg_range_ordinal(range);
+  const char *base = tg_sym(p->j, p->j->ranges.data[o].name);
+  if (bound_of(p, base)->n && !p->range_number) {
+    p->range_number = tg_new(&p->j->env, uint32_t, p->j->ranges.n + 1);
+    number_ranges(p, tg_plain(p->j, p->sink));
+  }
+  return bind(p, base, p->range_number && p->range_number[o] ? p->range_number[o] : 2);
 }
 
 const char *tg_print_range_name(const tg_printer *p, const tg_uop *r) {
@@ -443,7 +479,7 @@ static void put_node(tg_printer *p, const tg_print_piece *x) {
 
 static void put_range(tg_printer *p, const tg_uop *r) {
   uint32_t o = tg_range_ordinal(r), from = p->stack.n;
-  if (p->lets) p->range_name[o] = tg_print_bind(p, p->j->ranges.data[o].name);
+  if (p->lets) p->range_name[o] = tg_print_bind_range(p, r);
   tg_str_printf(p->out, "%s : ", tg_print_range_name(p, r));
   later_node(p, tg_extent(r), P_GATED);
   if (tg_range_kind(r) != TG_REDUCE) later_text(p, tg_format(&p->j->env, " %s", tg_kind_name[tg_range_kind(r)]));

@@ -27,7 +27,8 @@ static binders parse_binders(tg_parser *p, const tg_token *t) {
     if (extent->lanes != 1) FAIL(p, &at, "an extent is one number, not a vector");
     tg_pos pos = tg_source_pos(p->j, p->src, at.off, at.len);
     const tg_builder *in = p->b;
-    const char *full = in->formals_only && in->prefix ? tg_format(&p->j->env, "%s.%s", in->prefix, name) : name;
+    const char *full = tg_called(p->j, name);
+    if (in->formals_only && in->prefix) full = tg_format(&p->j->env, "%s.%s", in->prefix, full);
     const tg_uop *r = tg_range_new(p->j, full, extent, kind, UINT32_MAX, pos);
     if (extent->type != TG_INDEX) r = tg_make(p->j, TG_OP_RANGE, extent->type, 1, r->arg, 1, &extent);
     tg_name_add(p->b, name, NAME_RANGE, pos)->u = r;

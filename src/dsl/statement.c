@@ -218,7 +218,7 @@ static void parse_buffer(tg_parser *p, const declaration *d) {
   tg_token t = p->tok;
   const char *name = tg_take_name(p, "a buffer's name");
   info.pos = tg_source_pos(j, p->src, t.off, t.len);
-  info.name = name;
+  info.name = tg_called(j, name);
   if (global && (b->depth || b->frames.n > 1)) FAIL(p, &t, "%s stands at the top of a kernel, outside of ranges", word);
   tg_expect(p, ',', "',' and a type");
   tg_type type;
@@ -249,7 +249,7 @@ static void parse_buffer(tg_parser *p, const declaration *d) {
   parse_buffer_words(p, &info);
   info.rank = (uint8_t)rank;
   tg_name *entry = tg_name_add(b, name, NAME_BUFFER, info.pos);
-  if (b->prefix) info.name = tg_format(&j->env, "%s.%s", b->prefix, name);
+  if (b->prefix) info.name = tg_format(&j->env, "%s.%s", b->prefix, info.name);
   entry->u = tg_define(j, info, lanes, dims, strided ? strides : NULL, !b->raw);
   tg_push(&j->env, &b->stores, 0);
   tg_item item = {.node = entry->u, .pos = info.pos, .notes = b->notes.n};
@@ -355,7 +355,8 @@ void tg_parse_range(tg_parser *p, uint32_t off) {
   }
   if (b->depth == 60) FAIL(p, &t, "ranges nested more than 60 deep");
   tg_pos pos = pos_since(p, off);
-  const char *full = b->prefix ? tg_format(&j->env, "%s.%s", b->prefix, name) : name;
+  const char *full = tg_called(j, name);
+  if (b->prefix) full = tg_format(&j->env, "%s.%s", b->prefix, full);
   const tg_uop *r = tg_range_new(j, full, extent, kind, UINT32_MAX, pos);
   if (extent->type != TG_INDEX) r = tg_make(j, TG_OP_RANGE, extent->type, 1, r->arg, 1, &extent);
   if (in_shares) r = tg_range_dealt(j, r, true);

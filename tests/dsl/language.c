@@ -57,6 +57,7 @@ static const row rows[] = {
   /* reductions */
   {"range(i, M) F[i] = sum(j : N, k : j + 1, A[i,k]);", "range(i, M) F[i] = sum(j : N, k : j + 1, A[i,k]);"},
   {"range(i, M) F[i] = max(A[i,0], max(k : N, A[i,k]));", "range(i, M) F[i] = max(A[i,0], max(q : N, A[i,q]));"},
+  {"range(i, M) { let t = A[i,0]; F[i] = max(i#2 : N, A[0,i#2] - t); }", "range(i, M) F[i] = max(q : N, A[0,q] - A[i,0]);"},
   {"range(i, M) F[i] = where(any(k : N, A[i,k] < 0), 1, 0);", "range(i, M) F[i] = where(any(k : N, A[i,k] < 0.0f), 1.0f, 0.0f);"},
   {"range(i, M) F[i] = sum(k : N upcast, A[i,k]);", "range(i, M) F[i] = sum(k : N upcast, A[i,k]);"},
   {"range(i, M) F[i] = sum_in_order(k : N, A[i,k]) + prod(k : N, A[i,k]);", "range(i, M) F[i] = sum_in_order(k : N, A[i,k]) + prod(k : N, A[i,k]);"},

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * First choices over the rows of processors as data, by the cost model alone: of every text of tests/bench/kernels the
  * choice costs no more than what the nests' classes have; where the structure of a text has words that no class has, it
- * costs clearly less on every row with vectors of 32 bytes and more; a choice is the same when it is made again; and a
- * search may decide for any candidate.
+ * costs clearly less on every row with vectors of 32 bytes and more; a choice is the same when it is made again, of the
+ * text that tg prints; and a search may decide for any candidate.
  *   library_choices          each text on a third of the rows, another third for the next text
  *   library_choices all      each text on each row */
+#define _GNU_SOURCE
 #include <math.h>
 #include <stdlib.h>
 #include "../rows.h"
@@ -19,6 +20,7 @@ typedef struct {
   const tg_rules *rules;
   tg_target target;
   const char *path, *text, *given;
+  char *printed;                  /* of the author's program */
   bool priced;                    /* candidates are priced; else each nest gets its class */
   double seconds;
   char words[16384], moves[4096];
@@ -36,6 +38,10 @@ static void choose(void *user) {
   tg_decisions d = {.given = c->given};
   tg_str words = tg_str_new(&j->env), moves = tg_str_new(&j->env);
   tg_parse_kernel(j, c->path, c->text, 0, NULL);
+  tg_str printed = tg_str_new(&j->env);
+  tg_print(j, &printed, j->sink);
+  free(c->printed);
+  c->printed = strdup(printed.data);
   j->sink = tg_lower(j, &l, "raise", NULL, NULL);
   tg_heuristic_with(j, &l, j->sink, &d);
   for (uint32_t i = 0; i < j->opts.n; i++) tg_str_printf(&words, "%s; ", j->opts.data[i].text);
@@ -64,6 +70,7 @@ static const struct { const char *name; double part; } better[] = {
 
 static void check_text(choice *c, const char *name) {
   static char words[sizeof c->words];
+  const char *text = c->text;
   c->given = NULL, c->priced = false;
   if (!made(c)) return;
   double by_class = c->seconds, part = 1;
@@ -74,8 +81,13 @@ static void check_text(choice *c, const char *name) {
   CHECK(c->seconds <= part * by_class, "%s on %s: the choice costs %g of the class's %g s", name, c->target.name,
         c->seconds / by_class, by_class);
   strcpy(words, c->words);
+  char *printed = strdup(c->printed);
+  c->text = printed;
   made(c);
-  CHECK(!strcmp(words, c->words), "%s on %s: two choices\n%s\n%s", name, c->target.name, words, c->words);
+  CHECK(!strcmp(words, c->words), "%s on %s: another choice for its printed text\n%s\n%s", name, c->target.name, words,
+        c->words);
+  c->text = text;
+  free(printed);
 }
 
 /* What a search decides is done: each candidate has words of its own. */
@@ -130,6 +142,7 @@ int main(int argc, char **argv) {
       if (!f) check_open(&c);
     }
   kit_programs_free(program, texts);
+  free(c.printed);
   tg_job_drop(&c.tables);
   return TEST_END();
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * The generated sketches: for every program of the corpus each decision of the heuristic is taken otherwise, and words are changed at random. What comes out
  * is a legal schedule or an error that says why, never an internal one; words that the heuristic chose, given by hand, make the same program; the model's
- * costs are numbers. Lists that are refused are taken back, nest by nest, until one is accepted. Argument: how many changed lists of words for each program. */
+ * costs are numbers. The text that a search prints of a program, of tests/bench/kernels too, is that program by all of its names: the same words are chosen
+ * for it, and make the same of both. Lists that are refused are taken back, nest by nest, until one is accepted. Argument: how many changed lists of words for each program. */
 #include <math.h>
 #include <stdlib.h>
 #include "../test.h"
@@ -18,7 +19,7 @@ typedef struct {
   tg_env *env;                 /* of what is kept */
   tg_pass_fn *judge;
   int logged;
-  uint64_t hash;
+  uint64_t hash, tokens;       /* tokens: of the scheduled program's text, in any order */
   const char *used, *decisions;
   tg_cost cost;
 } attempt;
@@ -39,6 +40,19 @@ static void count_line(void *user, const char *message) {
   ++*(int *)user;
 }
 
+/* Which operand of a commutative operation comes first depends on how many ranges a text has that equal others: not counted. */
+static uint64_t tokens_of(tg_job *j, const tg_uop *sink) {
+  tg_str text = tg_str_new(&j->env);
+  uint64_t sum = 0;
+  tg_print(j, &text, sink);
+  for (const char *t = text.data; *t;) {
+    size_t n = strcspn(t, " \n(),;[]");
+    if (n && *t != '%') sum += tg_hash(t, n, 0);
+    t += n + !n;
+  }
+  return sum;
+}
+
 static void lower(void *arg) {
   attempt *a = arg;
   tg_job *j = a->job;
@@ -56,6 +70,8 @@ static void lower(void *arg) {
   }
   a->used = words.data;
   a->decisions = decisions.data;
+  j->sink = tg_lower(j, &l, "schedule", NULL, NULL);
+  a->tokens = tokens_of(j, j->sink);
   j->sink = tg_lower(j, &l, NULL, NULL, NULL);
   a->hash = tg_structural_hash(j, j->sink);
   a->cost = tg_cost_of(j, &a->path->target, j->sink, NULL, 2);
@@ -70,6 +86,29 @@ static bool try(attempt *a) {
   CHECK(!ok || (isfinite(a->cost.seconds) && a->cost.seconds >= 0), "%s: cost %g", a->program->path, a->cost.seconds);
   tg_job_drop(&job);
   return ok;
+}
+
+/* ---- the text that a search works on ---- */
+
+static void printed(all *t, const attempt *first) {
+  const tg_sketch_source source = {.file = t->program->path, .text = t->program->text};
+  kit_program text = {.path = "printed"};
+  tg_points s;
+  tg_point p;
+  tg_space_open(&s, &t->env, &source, 1, NULL, 0);
+  CHECK(tg_space_point(&s, 0, NULL, NULL, NULL, &p), "%s: %s", t->program->path, p.message);
+  text.text = tg_strdup(&t->env, p.text);
+  attempt same = {.path = &t->path, .program = &text, .env = &t->env, .words = first->used}, chosen = same;
+  chosen.words = NULL;
+  CHECK(try(&same) && same.tokens == first->tokens, "%s: %s\nmake another program of its printed text:\n%s", t->program->path, first->used, text.text);
+  if (!p.own_words || p.words) return;
+  CHECK(try(&chosen) && !strcmp(chosen.used, first->used), "%s: %s\nand of its printed text\n%s\n%s", t->program->path, first->used, chosen.used, text.text);
+}
+
+static void one_text(void *arg) {
+  all *t = arg;
+  attempt first = {.path = &t->path, .program = t->program, .env = &t->env};
+  if (try(&first)) printed(t, &first);
 }
 
 /* ---- refusals ---- */
@@ -113,6 +152,7 @@ static void one_program(void *arg) {
   all *t = arg;
   attempt first = {.path = &t->path, .program = t->program, .env = &t->env};
   if (!try(&first)) return;
+  printed(t, &first);
   if (first.decisions && *first.decisions && *first.used) {   /* none of its own */
     attempt again = {.path = &t->path, .program = t->program, .env = &t->env, .words = first.used};
     CHECK(try(&again) && again.hash == first.hash, "%s: the heuristic's words by hand make another program: %s", t->program->path, first.used);
@@ -163,10 +203,21 @@ int main(int argc, char **argv) {
     if (!strstr(p[i].path, "/accept/")) CHECK(tg_protect(&t.env, one_program, &t), "%s", t.env.message);
     tg_env_drop(&t.env);
   }
+  static const char *const folder[] = {"tests/bench/kernels"};
+  int texts;
+  kit_program *k = kit_programs_of(1, folder, &texts);
+  for (int i = 0; i < texts; i++) {
+    t.program = &k[i];
+    tg_env_init(&t.env, NULL);
+    CHECK(tg_protect(&t.env, one_text, &t), "%s", t.env.message);
+    tg_env_drop(&t.env);
+  }
+  CHECK(texts > 40, "%d texts of tests/bench/kernels", texts);
   CHECK(t.legal * 10 > t.decisions * 9 && t.other * 3 > t.legal, "of %d decisions %d are legal, %d make another program", t.decisions, t.legal, t.other);
   CHECK(t.words * 5 > t.changed, "of %d changed lists of words %d are legal", t.changed, t.words);
   printf("%d decisions, %d legal, %d other programs; %d changed lists of words, %d legal\n", t.decisions, t.legal, t.other, t.changed, t.words);
   kit_path_close(&t.path);
   kit_programs_free(p, n);
+  kit_programs_free(k, texts);
   return TEST_END();
 }
