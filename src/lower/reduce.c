@@ -248,6 +248,7 @@ static void emit_init(plan *p, level *at) {
   for (uint32_t v = 0; v < p->info.values; v++) {
     const tg_uop *start = p->info.generic ? tg_reduce_rewrite(s, p->reduce->src[p->info.values + v])
                                           : tg_identity(s->j, p->info.op, p->acc[v]->type);
+    if (v && p->first) start = p->first;
     tg_reduce_put(s, l, tg_store(s->j, p->acc[v], sub, start, NULL, 0));
   }
   for (uint32_t i = p->nwide; i-- > 0;) tg_reduce_close(s, opened[i]);
@@ -269,6 +270,11 @@ const tg_uop *tg_reduce_combine(plan *p, uint32_t v, const tg_uop *const *left, 
   return tg_substitute(j, combined(p, v), 2 * nv, from, to);
 }
 
+static const tg_uop *updated(plan *p, uint32_t v, const tg_uop *const *old, const tg_uop *const *value) {
+  if (!p->first) return tg_reduce_combine(p, v, old, value);
+  return tg_op3(p->s->j, TG_OP_WHERE, tg_beats(p->s->j, p->largest, old[0], value[0]), value[v], old[v]);
+}
+
 /* All new values are computed before the first is stored: the last directly, the others through registers. */
 static void emit_update(plan *p, level *l, const tg_uop *const *sub, const tg_uop *const *value) {
   state *s = p->s;
@@ -278,9 +284,9 @@ static void emit_update(plan *p, level *l, const tg_uop *const *sub, const tg_uo
   for (uint32_t v = 0; v + 1 < nv; v++) {
     kept[v] = tg_reduce_register(p, "next", p->acc[v]->type, 1, 0, NULL);
     tg_reduce_put(s, l, kept[v]);
-    tg_reduce_put(s, l, tg_store(s->j, kept[v], NULL, tg_reduce_combine(p, v, old, value), NULL, 0));
+    tg_reduce_put(s, l, tg_store(s->j, kept[v], NULL, updated(p, v, old, value), NULL, 0));
   }
-  tg_reduce_put(s, l, tg_store(s->j, p->acc[nv - 1], sub, tg_reduce_combine(p, nv - 1, old, value), NULL, 0));
+  tg_reduce_put(s, l, tg_store(s->j, p->acc[nv - 1], sub, updated(p, nv - 1, old, value), NULL, 0));
   for (uint32_t v = 0; v + 1 < nv; v++)
     tg_reduce_put(s, l, tg_store(s->j, p->acc[v], sub, tg_load(s->j, kept[v], NULL, NULL, NULL, 0), NULL, 0));
 }
@@ -443,6 +449,7 @@ static void lower_reduce(state *s, const tg_uop *reduce) {
   const tg_uop *value[TG_REDUCE_VALUES] = {0}, *term[BESIDE], *sub[TG_REDUCE_RANGES], *prefetch[MAX_PREFETCHES];
   uint32_t prefetches = s->ahead ? find_prefetches(&p, prefetch, MAX_PREFETCHES) : 0;
   sort_ranges(&p, home);
+  p.first = tg_first_place(s->j, s->rules, reduce, p.nseq, p.sequential, &p.largest);
   if (p.thread) base = open_level(s, home, p.thread, range_of(s, p.thread, TG_THREAD));
   l = base;
   if (needed && !tg_is_const(needed, 1)) l = open_asked(s, l, needed);
@@ -562,6 +569,7 @@ const tg_uop *tg_pass_reduce(tg_job *j, const tg_lowering *l, const tg_uop *sink
   uint32_t n = j->uops.n;
   level top = {.open = true, .runs = true};
   state s = {.j = j,
+             .rules = l->rules,
              .to = tg_new(&j->env, const tg_uop *, n),
              .home = tg_new(&j->env, level *, n),
              .values = tg_new(&j->env, const tg_uop **, n),

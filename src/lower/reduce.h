@@ -22,6 +22,7 @@ typedef struct tg_reduce_level {
 
 typedef struct {
   tg_job *j;
+  const tg_rules *rules;
   const tg_uop **to;           /* by old id: the new node, in plain form */
   /* by old id: list in which the value can be computed; for a statement, its list */
   tg_reduce_level **home;
@@ -43,6 +44,8 @@ typedef struct {
   uint32_t nseq, nwide, nupcast;         /* the first nupcast of wide are combined as copies, the others by FOLD */
   uint32_t extent[TG_REDUCE_RANGES];           /* of wide */
   const tg_uop *acc[TG_REDUCE_VALUES];
+  const tg_uop *first;         /* of argmax and argmin in the order of places: the lowest; NULL: it is none */
+  bool largest;
   const tg_uop *part[TG_REDUCE_VALUES];        /* with threads: memory of one result for each task */
 } tg_reduce_plan;
 
@@ -58,6 +61,12 @@ tg_reduce_level *tg_reduce_open_wide(tg_reduce_plan *p, tg_reduce_level *l, uint
                                      const tg_uop **sub);
 /* combined(left, right) of value v. */
 const tg_uop *tg_reduce_combine(tg_reduce_plan *p, uint32_t v, const tg_uop *const *left, const tg_uop *const *right);
+
+/* reduce_extrema.c: the lowest place if it is an argmax or argmin, whose terms these loops have in the order of places;
+ * else NULL. */
+const tg_uop *tg_first_place(tg_job *j, const tg_rules *rules, const tg_uop *reduce, uint32_t n,
+                             const tg_uop *const *loop, bool *largest);
+const tg_uop *tg_beats(tg_job *j, bool largest, const tg_uop *found, const tg_uop *term);
 
 /* reduce_results.c: combines the accumulators of all upcast copies by halving, first range first, then the lanes by
  * FOLD. */
