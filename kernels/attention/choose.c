@@ -36,15 +36,30 @@ static int64_t groups_for(int64_t n, int64_t most, int64_t of) {
   return g;
 }
 
+/* Bytes of K and V of a key. */
+static double bytes_of_key(const tg_attention_problem *p) {
+  double bytes = (double)(p->head * tg_type_bytes(p->k) + p->value_head * tg_type_bytes(p->v));
+  return p->kv_bits == 4 ? bytes / 2 : bytes;
+}
+
+/* Rows that share a block of K and V, which is read once for them. Twice as many where a head's K and V leave L2, if Q
+ * and O of these rows stay there beside two blocks: what then comes from L3 is read half as often. More gain little, and
+ * leave threads fewer pieces. A mask that is known only at a call says which keys all rows of a run leave out. */
+static int64_t rows_of_run(const tg_attention_problem *p, const tg_target *t) {
+  enum { ROWS = 96 };
+  double l2 = (double)t->l2, row = 4.0 * (double)(p->head + p->value_head), blocks = 2 * ATTENTION_BLOCK * row;
+  bool far = (double)p->keys.hi * bytes_of_key(p) > l2 && !p->backward && !tg_attention_is_masked(p);
+  return far && 2 * ROWS * row + blocks <= l2 ? 2 * ROWS : ROWS;
+}
+
 /* The groups of a run, of bq rows each. Runs are rows of a mask's blocks (of), unless that leaves them so short that
  * the caller asks again without: keys may be divided for up to ATTENTION_FEW rows, and parts of one run alone are
  * merged. */
 static int64_t choose_run(const tg_attention_problem *p, const tg_target *t, int64_t vl, int64_t of, int64_t *nv,
                           int64_t *kt, int64_t *bq) {
-  enum { ROWS = 96 };   /* rows that share a block of K and V: it is read once for them */
   choose_tile(p, t, vl, of, nv, kt);
   *bq = *nv * vl;
-  return groups_for((p->rows.hi + *bq - 1) / *bq, ROWS / *bq, of / *bq);
+  return groups_for((p->rows.hi + *bq - 1) / *bq, rows_of_run(p, t) / *bq, of / *bq);
 }
 
 /* Lanes of the decode words: the largest power of two up to vl that divides both sizes of heads. */
@@ -55,12 +70,6 @@ static int64_t head_lanes(const tg_attention_problem *p, int64_t vl) {
          (p->rotary / 2 % vl) || (p->kv_bits && (p->k_group / parts % vl || p->v_group / parts % vl)))
     vl /= 2;
   return vl;
-}
-
-/* Bytes of K and V of a key. */
-static double bytes_of_key(const tg_attention_problem *p) {
-  double bytes = (double)(p->head * tg_type_bytes(p->k) + p->value_head * tg_type_bytes(p->v));
-  return p->kv_bits == 4 ? bytes / 2 : bytes;
 }
 
 /* Keys of a block that comes from memory: K of the next block is fetched while V of this one is read, and both stay in

@@ -300,6 +300,7 @@ static void cut(tg_attention *a) {
   tg_kit_choice choice;
   int64_t group = a->heads / a->kv_heads, most = a->queries.hi > group ? a->queries.hi : group, from = 1;
   q.rows = (tg_kit_dim){1, most < ends[TG_COUNT(ends) - 1] ? most : ends[TG_COUNT(ends) - 1]};
+  q.keys = a->keys;
   if (!most) return;
   a->rows = tg_attention_choose(&q, &a->plan.context->target, &choice);
   for (uint32_t i = 0; i < TG_COUNT(ends) && from <= a->rows; i++) {

@@ -42,6 +42,24 @@ static void check_ranges(int64_t head, const tg_target *t) {
   }
 }
 
+/* Keys that no L2 holds are read for twice as many rows, but not if Q and O of these would leave it. */
+static void check_far_keys(const tg_target *t) {
+  tg_kit_choice c;
+  tg_attention_problem p = {.q = TG_F32, .k = TG_F32, .v = TG_F32, .o = TG_F32, .head = 64, .value_head = 64,
+                            .rows = {1, 4096}, .keys = {1, 256}};
+  int64_t near = tg_attention_choose(&p, t, &c);
+  p.keys.hi = 1 << 20;
+  int64_t far = tg_attention_choose(&p, t, &c);
+  CHECK(t->l2 < 256 << 10 || (far > near && far <= 2 * near), "%s: %lld rows share keys of L2, %lld others", t->name, (long long)near,
+        (long long)far);
+  p.mask = TG_BOOL;
+  CHECK(tg_attention_choose(&p, t, &c) == near, "%s: a mask has other rows", t->name);
+  p.mask = 0, p.head = p.value_head = (int64_t)t->l2 / 256;
+  far = tg_attention_choose(&p, t, &c);
+  p.keys.hi = 1;
+  CHECK(far == tg_attention_choose(&p, t, &c), "%s: Q and O of long heads leave L2", t->name);
+}
+
 typedef struct { kit_path path; tg_job job; tg_attention_problem p; } lowering;
 
 static void lower(void *user) {
@@ -92,6 +110,7 @@ int main(void) {
   uint32_t n = rows_of_processors(row);
   for (uint32_t i = 0; i < n; i++)
     for (uint32_t h = 0; h < TG_COUNT(heads); h++) {
+      if (!h) check_far_keys(&row[i]);
       check_ranges(heads[h], &row[i]);
       for (uint32_t r = 0; r < TG_COUNT(rows); r++)
         check_choice(&(tg_attention_problem){.head = heads[h], .value_head = heads[h], .rows = {1, rows[r]}}, &row[i]);
