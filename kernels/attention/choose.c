@@ -42,9 +42,9 @@ static double bytes_of_key(const tg_attention_problem *p) {
   return p->kv_bits == 4 ? bytes / 2 : bytes;
 }
 
-/* Rows that share a block of K and V, which is read once for them. Twice as many where a head's K and V leave L2, if Q
- * and O of these rows stay there beside two blocks: what then comes from L3 is read half as often. More gain little, and
- * leave threads fewer pieces. A mask that is known only at a call says which keys all rows of a run leave out. */
+/* Rows that share a block of K and V, which is read once for them. Twice as many where a head's K and V leave L2, if
+ * Q and O of these rows stay there beside two blocks: what then comes from L3 is read half as often. More gain little,
+ * and leave threads fewer pieces. A mask that is known only at a call says which keys all rows of a run leave out. */
 static int64_t rows_of_run(const tg_attention_problem *p, const tg_target *t) {
   enum { ROWS = 96 };
   double l2 = (double)t->l2, row = 4.0 * (double)(p->head + p->value_head), blocks = 2 * ATTENTION_BLOCK * row;
