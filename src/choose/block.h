@@ -92,7 +92,7 @@ static inline void tg_block_padded_copy(const tg_device_block *c, tg_words *w) {
 
 /* Lines of whole units, swizzled, filled by all threads. */
 static inline void tg_device_block_words(const tg_device_block *c, tg_words *w) {
-  uint32_t unit = TG_UNIT / c->bytes, last, lines;
+  uint32_t unit = TG_UNIT / c->bytes, last, lines, line;
   uint32_t all = c->along_terms ? c->terms : c->warp;
   /* a warp's part is no whole unit, or units are no power of two, so that they cannot change places */
   if (!c->loads_matrices || (!c->along_terms && c->warp < unit) || all % unit || (all / unit & (all / unit - 1))) {
@@ -102,11 +102,15 @@ static inline void tg_device_block_words(const tg_device_block *c, tg_words *w) 
   uint32_t width = c->along_terms ? c->terms : c->warp * c->bytes < TG_LINE ? c->warp : TG_LINE / c->bytes;
   uint32_t units = width / unit;
   uint32_t along = c->along_terms ? c->term : c->own, across = c->along_terms ? c->own : c->term;
+  /* panels of lines, lines, units of a line if it has several, and the elements of a unit */
+  const bool panels = !c->along_terms && c->rows > width, several = units > 1 || !panels;
   tg_str layout = tg_str_new(w->env);
-  if (!c->along_terms && c->rows > width) tg_str_printf(&layout, "d%u/%u, ", along, width);
-  last = (!c->along_terms && c->rows > width) + 2u;
-  tg_str_printf(&layout, "d%u, d%u/%u", across, along, unit);
-  if (!c->along_terms && c->rows > width) tg_str_printf(&layout, "%%%u", units);
+  if (panels) tg_str_printf(&layout, "d%u/%u, ", along, width);
+  line = panels;
+  last = line + several + 1;
+  tg_str_printf(&layout, "d%u", across);
+  if (several) tg_str_printf(&layout, ", d%u/%u", along, unit);
+  if (several && panels) tg_str_printf(&layout, "%%%u", units);
   if (units > 1) {
     /* lines of the copy in one of LOCAL memory */
     uint32_t by = units >= TG_LINE / TG_UNIT ? 1 : TG_LINE / TG_UNIT / units;
@@ -129,15 +133,15 @@ static inline void tg_device_block_words(const tg_device_block *c, tg_words *w) 
   if (units > 1) tg_say(w, "local %s.%u", c->copy, last - 1);
   lines = c->along_terms ? c->rows : c->terms;
   if (threads < 1) threads = 1;
-  if (lines <= threads) tg_say(w, "local %s.%u", c->copy, last - 2);
+  if (lines <= threads) tg_say(w, "local %s.%u", c->copy, line);
   else {
-    tg_say(w, "split %s.%u %u as %s.o %s.i", c->copy, last - 2, threads, c->copy, c->copy);
+    tg_say(w, "split %s.%u %u as %s.o %s.i", c->copy, line, threads, c->copy, c->copy);
     if (threads > 1) tg_say(w, "local %s.i", c->copy);
     if (lines > threads * TG_MOST_COPIES) {   /* as many loads under way, one lot after the other */
       tg_say(w, "split %s.o %u as %s.l %s.c", c->copy, TG_MOST_COPIES, c->copy, c->copy);
       tg_say(w, "upcast %s.c", c->copy);
     } else tg_say(w, "upcast %s.o", c->copy);
   }
-  if (last == 3) tg_say(w, "upcast %s.0", c->copy);
+  if (panels) tg_say(w, "upcast %s.0", c->copy);
 }
 #endif

@@ -16,7 +16,8 @@ typedef struct tg_device_operand {
   bool along_terms;                /* contiguous along the sum; else along its own loop */
   const char *name, *copy;
   uint32_t vector;                 /* elements that one copy moves */
-  bool iterations;                 /* its copy is of iterations of its own range and of the sum's: dimensions 0 and 1 */
+  bool iterations;                 /* its copy is `of` its own range and the sum's: dimensions 0 and 1 */
+  uint32_t operations;             /* of such a copy, for each vector */
 } tg_device_operand;
 
 typedef struct tg_device_product {
@@ -27,7 +28,7 @@ typedef struct tg_device_product {
   double around;                   /* iterations of the other loops, of which each has a product of its own */
   bool tasks;                      /* one of these is global already */
   int64_t most_rows, most_columns; /* where only so many count, else 0 */
-  /* of ranges that words will have fused: rows, columns, terms; 0: those of the loops and of the sum are as they were */
+  /* of ranges that words will have fused: rows, columns, terms; 0: the loops and the sum are as they were */
   int64_t fused[3];
   /* what words call rows, columns and terms, how names of their parts begin, and the loops around both */
   const char *name[3], *base[3], *outer[NEST_MAX];

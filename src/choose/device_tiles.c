@@ -20,6 +20,14 @@ enum {
 
 static int64_t blocks(int64_t extent, int64_t size) { return (extent + size - 1) / size; }
 
+/* Cycles to issue what copies `of` iterations compute, beside which others are a few instructions. */
+static double issue_cycles(const tg_device_product *c, double rows, double columns) {
+  const double rate = c->n->l->target->core_macs, terms = c->terms;
+  double a = c->a.operations ? rows * terms / c->a.vector * c->a.operations : 0,
+         b = c->b.operations ? columns * terms / c->b.vector * c->b.operations : 0;
+  return rate > 0 ? (a + b) / rate : 0;
+}
+
 /* Cycles of a core for one block of terms of a group's tile, where nothing else holds it up. */
 static double block_cycles(const tg_device_product *c) {
   const tg_target *t = c->n->l->target;
@@ -29,9 +37,11 @@ static double block_cycles(const tg_device_product *c) {
   double fragments = warps * (c->warp_rows + c->warp_columns) * terms * bytes;
   double copies = (rows + columns) * terms * bytes;
   double local = (fragments + copies) / TG_LINE, outside = copies / t->core_bytes;
-  double most = macs > local ? macs : local;
+  double most = macs > local ? macs : local, issue = issue_cycles(c, rows, columns);
   most = most > outside ? most : outside;
-  return most + (macs + local + outside) / 16;   /* what overlaps is felt too: at the ends, and where both meet */
+  most = most > issue ? most : issue;
+  /* what overlaps is felt too: at the ends, and where both meet */
+  return most + (macs + local + outside + issue) / 16;
 }
 
 /* Cycles for parts of the sum that a second launch adds: the launch, and the parts written and read by all cores. */
@@ -60,7 +70,9 @@ static int64_t rows_of(const tg_device_product *c) {
 static int64_t columns_of(const tg_device_product *c) {
   return c->fused[1] ? c->fused[1] : counted(c, c->b.loop, c->most_columns);
 }
-int64_t tg_device_product_terms(const tg_device_product *c) { return c->fused[2] ? c->fused[2] : counted(c, c->sum, 0); }
+int64_t tg_device_product_terms(const tg_device_product *c) {
+  return c->fused[2] ? c->fused[2] : counted(c, c->sum, 0);
+}
 
 /* The most elements that the parts of `terms` terms can have: their memory. */
 static double elements_of_parts(const tg_device_product *c, int64_t terms) {

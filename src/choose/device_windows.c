@@ -50,8 +50,9 @@ static bool find_loops(windows *c, uint32_t depth, const tg_uop *const *chain) {
   for (uint32_t d = 0; d < depth; d++) {
     const tg_uop *r = chain[d]->src[0];
     bool moves[2] = {tg_uses(j, c->load[0], r), tg_uses(j, c->load[1], r)};
-    if (!is_constant(r, TG_LOOP) || (!moves[0] && !moves[1])) return false;
-    group *g = moves[0] && moves[1] ? &c->around : &c->own[moves[1]];
+    bool single = tg_extent(r)->op == TG_OP_CONST && tg_extent(r)->arg == 1;
+    if (!is_constant(r, TG_LOOP) || (!moves[0] && !moves[1] && !single)) return false;
+    group *g = moves[0] == moves[1] ? &c->around : &c->own[moves[1]];
     g->range[g->n++] = r;
     if (g != &c->around && tg_access_motion(j, c->product.store, r) == TG_CONTIGUOUS) columns = moves[1];
   }
@@ -100,27 +101,28 @@ static int64_t coefficient_of(const tg_linear *place, const tg_uop *range) {
 }
 
 /* How many neighbours along the group, fused, lie side by side at a multiple of as many, behind one gate: at most
- * `most`. 0: neighbours do not lie side by side. */
+ * `most`. 0: neighbours do not lie side by side. Those of the last range alone: beyond it subscripts are quotients. */
 static uint32_t vector_along(tg_job *j, const tg_uop *load, const group *g, uint32_t most) {
   const tg_uop *last = g->range[g->n - 1];
   tg_linear place;
-  int64_t run = 1;
-  uint32_t from = g->n;
   if (!place_of(j, load, &place) || coefficient_of(&place, last) != 1) return 0;
-  for (uint32_t i = 0; i < place.n; i++)
-    if (place.atom[i] != last && tg_uses(j, place.atom[i], last)) return 0;
-  while (from && coefficient_of(&place, g->range[from - 1]) == run) {
-    if (tg_gate(load) && tg_uses(j, tg_gate(load), g->range[from - 1])) break;
-    run *= tg_extent(g->range[--from])->arg;
-  }
-  if (from == g->n) return 1;   /* the gate is of each one */
-  while (most > 1 && (run % most || place.constant % most)) most /= 2;
+  if (tg_gate(load) && tg_uses(j, tg_gate(load), last)) return 1;
+  while (most > 1 && (tg_extent(last)->arg % most || place.constant % most)) most /= 2;
   for (uint32_t i = 0; i < place.n; i++) {
-    bool within = false;
-    for (uint32_t k = from; k < g->n; k++) within |= place.atom[i] == g->range[k];
-    while (!within && most > 1 && place.coefficient[i] % most) most /= 2;
+    if (place.atom[i] == last) continue;
+    if (tg_uses(j, place.atom[i], last)) return 0;
+    while (most > 1 && place.coefficient[i] % most) most /= 2;
   }
   return most;
+}
+
+/* Operations of the read: those of its subscripts and of its gate. */
+static uint32_t operations_of(tg_job *j, const tg_uop *load) {
+  uint32_t count, all = 1;
+  const tg_uop **order = tg_toposort(j, load, &count);
+  for (uint32_t i = 0; i < count; i++)
+    all += order[i]->op != TG_OP_CONST && order[i]->op != TG_OP_RANGE && order[i]->op != TG_OP_DEFINE;
+  return all;
 }
 
 static void see_operand(windows *c, int f, uint32_t most) {
@@ -131,11 +133,14 @@ static void see_operand(windows *c, int f, uint32_t most) {
   *o = (tg_device_operand){.load = c->load[f], .own = 0, .term = 1, .along_terms = terms > own, .iterations = true,
                            .name = name, .copy = tg_format(&j->env, "%s.tile", name)};
   o->vector = terms > own ? terms : own > 1 ? own : 1;
+  o->operations = operations_of(j, c->load[f]);
 }
 
-/* The range of the sum that stands last, so that the widest copies follow. */
+/* The range of the sum that stands last: that with the widest copies, and of these the longest, so that fewest blocks
+ * of terms begin within others' iterations. */
 static void choose_last(windows *c, uint32_t most) {
   uint32_t best = c->terms.n - 1, widest = 0;
+  int64_t longest = 0;
   const group written = c->terms;
   for (uint32_t last = c->terms.n; last-- > 0;) {
     c->terms = written;
@@ -143,7 +148,8 @@ static void choose_last(windows *c, uint32_t most) {
     c->terms.range[c->terms.n - 1] = written.range[last];
     see_operand(c, 0, most), see_operand(c, 1, most);
     uint32_t width = c->product.a.vector + c->product.b.vector;
-    if (width > widest) widest = width, best = last;
+    int64_t extent = tg_extent(written.range[last])->arg;
+    if (width > widest || (width == widest && extent > longest)) widest = width, longest = extent, best = last;
   }
   c->terms = written;
   for (uint32_t i = best; i + 1 < c->terms.n; i++) c->terms.range[i] = written.range[i + 1];

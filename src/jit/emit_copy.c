@@ -22,13 +22,51 @@ static void copy_piece(tg_emitter *e, LLVMValueRef to, LLVMValueRef from, uint32
   tg_device_intrinsic(e, names[there != NULL][bytes / 8], NULL, 0, args, there ? 3 : 2);
 }
 
-/* What of `there` is not said by the gate that stands around the copy already. */
-static const tg_uop *beyond(const tg_uop *there, const tg_uop *gate) {
-  if (!there || there == gate) return NULL;
-  if (there->op == TG_OP_AND && gate)
-    for (uint32_t i = 0; i < 2; i++)
-      if (there->src[i] == gate) return there->src[!i];
-  return there;
+enum { MOST_CONDITIONS = 16 };
+
+/* The conditions that `there` joins, but for that of the gate that stands around the copy already; false: too many. */
+static bool conditions_of(const tg_uop *there, const tg_uop *gate, const tg_uop **list, uint32_t *n) {
+  if (there == gate) return true;
+  if (there->op == TG_OP_AND && there->type == TG_BOOL)
+    return conditions_of(there->src[0], gate, list, n) && conditions_of(there->src[1], gate, list, n);
+  if (*n == MOST_CONDITIONS) return false;
+  list[(*n)++] = there;
+  return true;
+}
+
+static bool is_bound(const tg_uop *u, uint32_t side) {
+  return u && u->op == TG_OP_LT && u->lanes == 1 && u->src[side]->op == TG_OP_CONST && tg_is_int(u->src[side]->type);
+}
+
+/* lo < x and x < hi in one comparison without a sign: x - (lo + 1) < hi - (lo + 1). NULL: there is no such pair. */
+static LLVMValueRef between(tg_emitter *e, const tg_uop **list, uint32_t n, uint32_t i) {
+  for (uint32_t k = 0; is_bound(list[i], 0) && k < n; k++) {
+    const tg_uop *x = list[i]->src[1];
+    int64_t from = list[i]->src[0]->arg + 1;
+    if (k == i || !is_bound(list[k], 1) || list[k]->src[0] != x || list[k]->src[1]->arg <= from) continue;
+    LLVMTypeRef type = LLVMTypeOf(tg_emit_get(e, x, 1));
+    LLVMValueRef at = tg_emit_get(e, x, 1), low = LLVMConstInt(type, (uint64_t)from, 1),
+                 size = LLVMConstInt(type, (uint64_t)(list[k]->src[1]->arg - from), 1);
+    if (from) at = LLVMBuildSub(e->b, at, low, "");
+    list[k] = NULL;
+    return LLVMBuildICmp(e->b, LLVMIntULT, at, size, "");
+  }
+  return NULL;
+}
+
+/* What of `there` is not said by the gate that stands around the copy already; NULL: nothing. */
+static LLVMValueRef beyond(tg_emitter *e, const tg_uop *there, const tg_uop *gate) {
+  const tg_uop *list[MOST_CONDITIONS];
+  uint32_t n = 0;
+  LLVMValueRef all = NULL, pair[MOST_CONDITIONS];
+  if (!there) return NULL;
+  if (!conditions_of(there, gate, list, &n)) return tg_emit_get(e, there, 1);
+  for (uint32_t i = 0; i < n; i++) pair[i] = list[i] ? between(e, list, n, i) : NULL;
+  for (uint32_t i = 0; i < n; i++) {
+    LLVMValueRef one = pair[i] ? pair[i] : list[i] ? tg_emit_get(e, list[i], 1) : NULL;
+    if (one) all = all ? LLVMBuildAnd(e->b, all, one, "") : one;
+  }
+  return all;
 }
 
 /* The pointer with its constant added here: only in the block of its use does it become part of the instruction. */
@@ -64,11 +102,8 @@ bool tg_emit_copy(tg_emitter *e, const tg_uop *u) {
     tg_emit_value_statement(e, v);
     return false;
   }
-  there = beyond(there, gate);
-  if (there) {
-    LLVMValueRef all = LLVMConstInt(e->integer[32], piece, 0);
-    size = LLVMBuildSelect(e->b, tg_emit_get(e, there, 1), all, LLVMConstNull(e->integer[32]), "");
-  }
+  LLVMValueRef left = beyond(e, there, gate), all = LLVMConstInt(e->integer[32], piece, 0);
+  if (left) size = LLVMBuildSelect(e->b, left, all, LLVMConstNull(e->integer[32]), "");
   LLVMValueRef open = gate ? tg_emit_get(e, gate, 1) : NULL;
   if (e->copies.n && e->copies.data[0].gate != open) tg_emit_copies(e);
   tg_push(&e->j->env, &e->copies, ((emit_copy){to, from, size, open, piece, bytes}));

@@ -5,8 +5,8 @@
  * the subscripts of the copy. Elements outside of the source get the value of fill. With a depth the copy is a ring
  * buffer: an iteration fills the slot of a later one.
  *
- * `of` ranges inside the loop: the copy has what the read is in each of their iterations, however its subscripts and its
- * gate compute that, as windows of a convolution, whose border a gate keeps away.
+ * `of` ranges inside the loop: the copy has what the read is in each of their iterations, however its subscripts and
+ * its gate compute that, as windows of a convolution, whose border a gate keeps away.
  *
  * Where all reads are clamped to what the source promises, the copy holds what they are clamped to. If the copy's type
  * cannot hold the source's values, it must be that of an expression around each read; the copy
