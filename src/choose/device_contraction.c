@@ -170,12 +170,12 @@ static void by_threads(const tg_device_product *c, tg_words *w) {
   uint32_t size = TG_SIDE * c->warp_rows;
   say_tiles(c, w, size, size);
   say_order(c, w);
+  tg_say(w, "order %s.t %s.t %s.t", kb, ib, jb);   /* each term to the sums that wait: a block has none of its own */
   copy_of_terms(c, w, &c->a, size, tg_format(w->env, "%s.b", kb));
   copy_of_terms(c, w, &c->b, size, tg_format(w->env, "%s.b", kb));
   thread_elements(w, ib, c->warp_rows);
   thread_elements(w, jb, c->warp_columns);
-  tg_say(w, "split %s.t %u as %s.s %s.m", kb, UNROLLED, kb, kb);
-  tg_say(w, "unroll %s.m", kb);
+  tg_say(w, "unroll %s.t %u as %s.s %s.m", kb, UNROLLED, kb, kb);
   say_grid(c, w);
 }
 

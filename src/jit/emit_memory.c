@@ -122,8 +122,20 @@ static LLVMValueRef step(tg_emitter *e, LLVMTypeRef element, uint64_t bytes, LLV
   return q;
 }
 
+/* a + v, emitted once; a may be NULL. */
+static LLVMValueRef plus(tg_emitter *e, LLVMValueRef a, LLVMValueRef v, uint32_t depth) {
+  LLVMValueRef both = a ? tg_emit_memo_get(e, a, v) : v;
+  if (both) return both;
+  LLVMBasicBlockRef here = tg_emit_at(e, depth);
+  both = LLVMBuildAdd(e->b, a, v, "");
+  tg_emit_back(e, here);
+  tg_emit_memo_set(e, a, v, both, depth);
+  return both;
+}
+
 /* On a GPU: (sum of the terms) * bytes as a 32-bit offset, without the constant, if it surely lies in 0 .. 2^32 - 1:
- * this fits addressing modes of the form base + 32-bit offset + constant. Else NULL. */
+ * this fits addressing modes of the form base + 32-bit offset + constant. What one loop changes is added up by itself:
+ * accesses of several rows share that. Else NULL. */
 static LLVMValueRef device_pointer(tg_emitter *e, LLVMValueRef base, const sum *s, uint64_t bytes) {
   tg_i128 lo = 0, hi = 0;
   LLVMValueRef all = NULL;
@@ -135,16 +147,11 @@ static LLVMValueRef device_pointer(tg_emitter *e, LLVMValueRef base, const sum *
     hi += (k < 0 ? b.lo : b.hi) * k;
   }
   if (lo < 0 || hi > UINT32_MAX / (tg_i128)bytes) return NULL;
-  for (uint32_t i = 0; i < s->scalars_n; i++) {
-    LLVMValueRef v = scaled(e, &s->scalars[i]), both = all ? tg_emit_memo_get(e, all, v) : v;
-    depth = s->scalars[i].depth > depth ? s->scalars[i].depth : depth;
-    if (!both) {
-      LLVMBasicBlockRef here = tg_emit_at(e, depth);
-      both = LLVMBuildAdd(e->b, all, v, "");
-      tg_emit_back(e, here);
-      tg_emit_memo_set(e, all, v, both, depth);
-    }
-    all = both;
+  for (uint32_t i = 0; i < s->scalars_n;) {
+    LLVMValueRef same = NULL;
+    depth = s->scalars[i].depth;
+    for (; i < s->scalars_n && s->scalars[i].depth == depth; i++) same = plus(e, same, scaled(e, &s->scalars[i]), depth);
+    all = plus(e, all, same, depth);
   }
   if (all && !(LLVMIsAConstantInt(all) && !LLVMConstIntGetZExtValue(all))) {
     bool local = LLVMGetPointerAddressSpace(LLVMTypeOf(base)) == 3;

@@ -2,8 +2,7 @@
  * Pass index: one subscript per access, the element's offset, and machine integers instead of INDEX.
  *
  * The offset is a sum of constant * atom * stride, atoms of outer loops first and the constant last: copies then share
- * the address up to a constant, and the part that an inner loop does not change can be hoisted. Where addresses are no
- * i64, what one loop changes is added up by itself, so that copies share that as well. A vector offset is
+ * the address up to a constant, and the part that an inner loop does not change can be hoisted. A vector offset is
  * ADD(base, IOTA) if the lanes are adjacent, else one vector (a gather or scatter). DEFINEs get rank 1. A stride that
  * is a parameter is replaced by a constant inside loops that run only if the parameter has that value, as in one of
  * the two versions that specialize(lda == 1) makes.
@@ -251,10 +250,6 @@ static void add_origin(state *s, terms *t, const tg_uop *define, uint32_t i, con
     tg_fail(&s->j->env, TG_ELIMIT, "an offset beyond 2^63 elements");
 }
 
-static const tg_uop *plus(state *s, const tg_uop *sum, const tg_uop *x) {
-  return sum ? tg_op2(s->j, TG_OP_ADD, sum, x) : x;
-}
-
 static const tg_uop *offset_of(state *s, const tg_uop *u, const tg_uop *define) {
   strides own;
   const strides *st = strides_at(s, define, u, &own);
@@ -283,16 +278,12 @@ static const tg_uop *offset_of(state *s, const tg_uop *u, const tg_uop *define) 
   }
   bool gather = vectors && (vectors > 1 || !adjacent);
   tg_type type = s->prefer64 && !gather ? TG_I64 : sum_fits(s, &t) ? TG_I32 : TG_I64;
-  const tg_uop *base = NULL, *lanes = NULL, *same = NULL;
-  uint32_t depth = 0;
+  const tg_uop *base = NULL, *lanes = NULL;
   for (uint32_t i = 0; i < t.n; i++) {
     if (!t.t[i].times) continue;
-    const tg_uop *x = product(s, &t.t[i], type), **sum = x->lanes > 1 ? &lanes : &same;
-    if (x->lanes == 1 && same && (s->prefer64 || t.t[i].depth != depth)) base = plus(s, base, same), same = NULL;
-    if (x->lanes == 1) depth = t.t[i].depth;
-    *sum = plus(s, *sum, x);
+    const tg_uop *x = product(s, &t.t[i], type), **sum = x->lanes > 1 ? &lanes : &base;
+    *sum = *sum ? tg_op2(s->j, TG_OP_ADD, *sum, x) : x;
   }
-  if (same) base = plus(s, base, same);
   const tg_uop *c = tg_const_int(s->j, type, t.constant);
   base = !base ? c : bin(s, TG_OP_ADD, base, c);
   return lanes ? tg_op2(s->j, TG_OP_ADD, base, lanes) : base;
