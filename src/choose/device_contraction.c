@@ -20,13 +20,17 @@ enum {
 
 /* ---- words ---- */
 
+/* " of r s": of which iterations the operand's block is a copy, or "". */
+static const char *of_iterations(const tg_device_product *c, const tg_words *w, const tg_device_operand *o) {
+  return o->iterations ? tg_format(w->env, " of %s.t %s.t", c->base[o == &c->b], c->base[2]) : "";
+}
+
 /* rows: of the operand, in a workgroup's tile; warp: in that of a warp. */
 static void copy(const tg_device_product *c, tg_words *w, const tg_device_operand *o, uint32_t rows, uint32_t warp,
                  const char *at) {
   const tg_target *t = c->n->l->target;
-  const char *iterations = tg_format(w->env, " of %s.t %s.t", c->base[o == &c->b], c->base[2]);
   const tg_device_block of = {.name = o->name, .copy = o->copy, .at = at, .own = o->own, .term = o->term,
-                             .of = o->iterations ? iterations : NULL,
+                             .of = of_iterations(c, w, o),
                              .along_terms = o->along_terms, .loads_matrices = t->loads_matrices,
                              .bytes = (uint32_t)tg_type_bytes(c->row->a_type), .vector = o->vector, .rows = rows,
                              .together = o == &c->b ? c->together : 0,
@@ -125,7 +129,8 @@ static void copy_of_terms(const tg_device_product *c, tg_words *w, const tg_devi
   uint32_t vector = o->along_terms ? 1 : o->vector < 4 ? o->vector : 4;
   uint32_t first = o->along_terms ? c->terms : own / vector;
   const char *depth = c->stages > 1 ? tg_format(w->env, " depth=%u", c->stages) : "", *b = o->copy;
-  tg_say(w, "stage %s at %s as %s[d%u, d%u] pitch=%u%s", o->name, at, b, o->term, o->own, own + 4, depth);
+  tg_say(w, "stage %s at %s%s as %s[d%u, d%u] pitch=%u%s", o->name, at, of_iterations(c, w, o), b, o->term, o->own,
+         own + 4, depth);
   if (first > TG_SIDE * TG_SIDE) first = TG_SIDE * TG_SIDE;
   uint32_t second = TG_SIDE * TG_SIDE / first;
   if (o->along_terms) {   /* threads along the terms, which are neighbours in memory, and then along rows */

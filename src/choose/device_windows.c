@@ -157,21 +157,28 @@ static void choose_last(windows *c, uint32_t most) {
   see_operand(c, 0, most), see_operand(c, 1, most);
 }
 
-static bool choose_sizes(windows *c) {
-  tg_device_product *p = &c->product, best = {.row = NULL};
+/* The instruction for the factors' types; false: there is none, and these are not multiplied as they are. */
+static bool find_instruction(windows *c) {
+  tg_device_product *p = &c->product;
+  uint32_t most = 0;
+  const tg_matrix_row *best = NULL;
   for (uint32_t i = 0; tg_matrix_at(i); i++) {
-    p->row = tg_matrix_at(i);
-    if (!tg_device_product_fits(p, p->row) || p->row->a_type != c->load[0]->type || p->row->b_type != c->load[1]->type)
-      continue;
-    uint32_t size = p->row->m * p->row->n * p->row->k;
-    if (!best.row || size > (uint32_t)best.row->m * best.row->n * best.row->k) best = *p;
+    const tg_matrix_row *r = tg_matrix_at(i);
+    uint32_t size = r->m * r->n * r->k;
+    if (size <= most || r->a_type != c->load[0]->type || r->b_type != c->load[1]->type) continue;
+    if (tg_device_product_fits(p, r)) best = r, most = size;
   }
-  if (!best.row) return false;
-  *p = best;
-  choose_last(c, TG_UNIT / (uint32_t)tg_type_bytes(p->row->a_type));
+  p->row = best;
+  return best || (c->load[0]->type == p->reduce->type && c->load[1]->type == p->reduce->type);
+}
+
+static bool choose_sizes(windows *c) {
+  tg_device_product *p = &c->product;
+  if (!find_instruction(c)) return false;
+  choose_last(c, TG_UNIT / (uint32_t)tg_type_bytes(c->load[0]->type));
   p->around = (double)size_of(&c->around);
   p->fused[0] = size_of(&c->own[0]), p->fused[1] = size_of(&c->own[1]), p->fused[2] = size_of(&c->terms);
-  return tg_device_product_tiles(p);
+  return p->row ? tg_device_product_tiles(p) : tg_device_product_elements(p);
 }
 
 /* Is it worth it to fuse? Several ranges of the sum have no other way; rows or columns of one loop that fill their
@@ -179,7 +186,9 @@ static bool choose_sizes(windows *c) {
 static bool pays(const windows *c) {
   bool fills = true;
   for (int f = 0; f < 2; f++) {
-    int64_t tile = f ? c->product.warp_columns * c->product.warps_across : c->product.warp_rows * c->product.warps_down;
+    const tg_device_product *p = &c->product;
+    int64_t one = f ? p->warp_columns : p->warp_rows, threads = f ? p->warps_across : p->warps_down,
+            tile = one * (p->row ? threads : TG_SIDE);
     const group *g = &c->own[f];
     fills &= g->n == 1 || tg_extent(g->range[g->n - 1])->arg % tile == 0;
   }
