@@ -4,6 +4,8 @@
  * Numbers have 128 bits and saturate at +-TG_INF, which means unknown. If an op on a wrapping type may wrap, the
  * bounds are the full range of the type; of the congruence only powers of two survive. Each node is computed once, its
  * sources first, on an explicit stack. */
+#include <math.h>
+#include "dsl/value.h"
 #include "ranges/known.h"
 
 tg_known *tg_known_of(tg_job *j) {
@@ -229,8 +231,79 @@ static tg_bounds compared(tg_op op, tg_bounds a, tg_bounds b) {
   return exactly((op == TG_OP_EQ) == same);
 }
 
-static tg_bounds converted(const tg_uop *u, tg_bounds a) {
-  if (tg_is_float(u->src[0]->type)) return of_type(u->type);
+/* ---- floats that become integers ---- */
+
+enum { FLOATS_DEEP = 6, LEAVES = 8 };
+
+/* The integers that a float is made of, in the order in which they are met: found when b is NULL, else their bounds. */
+typedef struct { const tg_uop *leaf[LEAVES]; uint32_t n; const tg_bounds *b; } leaves;
+
+static bool has_bounds(const tg_uop *u) { return u->type == TG_INDEX || u->type == TG_BOOL || tg_is_int(u->type); }
+
+/* Between which a float lies if it is a number. */
+typedef struct { double lo, hi; } reals;
+
+static reals reals_of(const tg_uop *u, leaves *l, uint32_t depth);
+
+/* An integer's ends are exact as doubles, and rounding keeps the order. */
+static reals reals_of_cast(const tg_uop *u, leaves *l, uint32_t depth) {
+  const wide exact = (wide)1 << 53;
+  reals r = {-HUGE_VAL, HUGE_VAL};
+  if (!has_bounds(u->src[0])) r = reals_of(u->src[0], l, depth);
+  else if (l->n < LEAVES) {
+    tg_bounds a = l->b ? l->b[l->n] : interval(-TG_INF, TG_INF);
+    l->leaf[l->n++] = u->src[0];
+    if (a.lo >= -exact && a.lo <= exact) r.lo = (double)a.lo;
+    if (a.hi >= -exact && a.hi <= exact) r.hi = (double)a.hi;
+  }
+  return (reals){tg_round_to(u->type, r.lo), tg_round_to(u->type, r.hi)};
+}
+
+static reals rounded(tg_op op, reals r) {
+  double (*f)(double) = op == TG_OP_FLOOR ? floor : op == TG_OP_CEIL ? ceil : op == TG_OP_ROUND ? nearbyint : trunc;
+  return (reals){f(r.lo), f(r.hi)};
+}
+
+static reals reals_of(const tg_uop *u, leaves *l, uint32_t depth) {
+  reals a = {-HUGE_VAL, HUGE_VAL}, b = a;
+  if (depth == FLOATS_DEEP) return a;
+  switch (u->op) {
+  case TG_OP_CONST: {
+    double v = tg_const_value(u);
+    return v == v ? (reals){v, v} : a;
+  }
+  case TG_OP_CAST: return reals_of_cast(u, l, depth + 1);
+  case TG_OP_MAX: case TG_OP_MIN:
+    a = reals_of(u->src[0], l, depth + 1), b = reals_of(u->src[1], l, depth + 1);
+    return u->op == TG_OP_MAX ? (reals){fmax(a.lo, b.lo), fmax(a.hi, b.hi)}
+                              : (reals){fmin(a.lo, b.lo), fmin(a.hi, b.hi)};
+  case TG_OP_WHERE:
+    a = reals_of(u->src[1], l, depth + 1), b = reals_of(u->src[2], l, depth + 1);
+    return (reals){fmin(a.lo, b.lo), fmax(a.hi, b.hi)};
+  case TG_OP_NEG: a = reals_of(u->src[0], l, depth + 1); return (reals){-a.hi, -a.lo};
+  case TG_OP_FLOOR: case TG_OP_CEIL: case TG_OP_ROUND: case TG_OP_TRUNC:
+    return rounded(u->op, reals_of(u->src[0], l, depth + 1));
+  case TG_OP_ABS: case TG_OP_SQRT: return (reals){0, HUGE_VAL};
+  default: return a;
+  }
+}
+
+static wide whole(double v, tg_bounds type) {
+  return v <= (double)type.lo ? type.lo : v >= (double)type.hi ? type.hi : (wide)v;
+}
+
+/* It truncates, saturates, and makes 0 of NaN. */
+static tg_bounds truncated_float(const tg_uop *u, const tg_bounds *b) {
+  leaves l = {.b = b};
+  tg_bounds type = of_type(u->type);
+  if (!tg_is_int(u->type)) return type;
+  reals r = reals_of(u->src[0], &l, 0);
+  return interval(least(whole(r.lo, type), 0), most(whole(r.hi, type), 0));
+}
+
+static tg_bounds converted(const tg_uop *u, const tg_bounds *b) {
+  tg_bounds a = b[0];
+  if (tg_is_float(u->src[0]->type)) return truncated_float(u, b);
   if (u->type == TG_BOOL)
     return a.lo > 0 || a.hi < 0 ? exactly(1) : a.lo == 0 && a.hi == 0 ? exactly(0) : interval(0, 1);
   return a;
@@ -247,8 +320,6 @@ static tg_bounds of_leaf(tg_job *j, const tg_uop *u) {
   default: return of_type(u->type);
   }
 }
-
-static bool has_bounds(const tg_uop *u) { return u->type == TG_INDEX || u->type == TG_BOOL || tg_is_int(u->type); }
 
 static tg_bounds compute(tg_job *j, const tg_uop *u, const tg_bounds *b) {
   switch (u->op) {
@@ -280,7 +351,7 @@ static tg_bounds compute(tg_job *j, const tg_uop *u, const tg_bounds *b) {
   case TG_OP_LT: case TG_OP_LE: case TG_OP_EQ: case TG_OP_NE:
     return has_bounds(u->src[0]) && has_bounds(u->src[1]) ? compared(u->op, b[0], b[1]) : interval(0, 1);
   case TG_OP_WHERE: return b[0].lo == b[0].hi ? b[b[0].lo ? 1 : 2] : either(b[1], b[2]);
-  case TG_OP_CAST: return converted(u, b[0]);
+  case TG_OP_CAST: return converted(u, b);
   case TG_OP_ABS: return b[0].lo >= 0 ? b[0] : b[0].hi <= 0 ? negated(b[0]) : interval(0, most(-b[0].lo, b[0].hi));
   case TG_OP_FLOOR: case TG_OP_CEIL: case TG_OP_ROUND: case TG_OP_TRUNC: return b[0];
   default: return of_leaf(j, u);
@@ -306,6 +377,10 @@ static uint32_t sources_of(tg_job *j, const tg_uop *u, const tg_uop **src) {
   if (extreme) {
     src[n++] = extreme->src[1];
     for (uint32_t i = 0; i < tg_reduce_info(extreme).ranges; i++) src[n++] = tg_extent(tg_reduce_ranges(extreme)[i]);
+  } else if (u->op == TG_OP_CAST && tg_is_float(u->src[0]->type)) {
+    leaves l = {0};
+    reals_of(u->src[0], &l, 0);
+    for (; n < l.n; n++) src[n] = l.leaf[n];
   } else if (looks_below(u))
     while (n < u->n && n < 3) src[n] = u->src[n], n++;
   return n;
