@@ -89,6 +89,8 @@ const tg_uop *tg_first_place(tg_job *j, const tg_rules *rules, const tg_uop *red
   const tg_uop *gate = NULL, *zero[TG_REDUCE_RANGES], *place;
   tg_linear l;
   if (!rules || !a.generic || a.values != 2 || reduce->src[1]->type != TG_I32) return NULL;
+  /* indices are taken not to wrap, but lanes beyond an end have the greatest there is: a <= b is a < b + 1 to them */
+  if (reduce->src[0]->type == TG_INDEX) return NULL;
   *largest = finds_extreme(j, rules, reduce, true);
   if ((!*largest && !finds_extreme(j, rules, reduce, false)) || !has_a_term(j, reduce)) return NULL;
   if (!(place = place_of(reduce->src[1], &gate))) return NULL;
