@@ -84,6 +84,13 @@ static bool is_far_columns(const tg_gemm_view *v) {
  * shared by all columns, a third of L3. */
 typedef struct { int64_t vl, nu, mr, kc; bool grouped, next; int team; bool ahead; } panel_point;
 
+/* Terms that a tile takes at a time. Where their number is open, what pairs leave is a loop with sums of its own, for
+ * which no registers are left: in each tile those are stored, loaded again and added. asks: each round of the loop
+ * prefetches, so that twice the rounds ask for twice as much. */
+static int64_t terms_at_a_time(const tg_gemm_problem *p, bool asks) {
+  return p->k.hi >= 8 && (is_fixed(p->k) || asks) ? 2 : 1;
+}
+
 static void offer_panels(tg_gemm_points *to, const tg_gemm_view *v, const panel_point *x) {
   enum { TASKS = 4 /* for each thread, so that none waits long for the last */, WAITING = 64, ROWS = 2048 };
   const tg_gemm_problem *p = v->p;
@@ -101,7 +108,7 @@ static void offer_panels(tg_gemm_points *to, const tg_gemm_view *v, const panel_
   tg_kit_choice c = begin(to);
   if (!dwords) put(&c, "VL", x->vl);
   put(&c, "NU", x->nu), put(&c, "MR", x->mr);
-  if (!dwords) put(&c, "UK", p->k.hi >= 8 ? 2 : 1);
+  if (!dwords) put(&c, "UK", terms_at_a_time(p, x->next || x->ahead));
   put(&c, "KC", x->kc), put(&c, "MB", mb), put(&c, "NB", listed(tg_gemm_nb, nb));
   if (waits && (!dwords || p->a == TG_BF16))
     put(&c, "GB", x->team == 1 ? 1 : listed_above(tg_gemm_nb, up(up(tiles, mb), up(v->rows, ROWS))));
