@@ -159,13 +159,15 @@ static void known_steps(tg_builder *tg_b_, const tg_gemm_problem *p) {
 }
 
 /* The last panel of a block of columns, or the last block where a block is a panel, is code of its own: the others have
- * all of their columns, so that their loads and stores are not masked, and nothing is computed to mask them. */
+ * all of their columns, so that their loads and stores are not masked, and nothing is computed to mask them. Blocks
+ * that are tasks stay one loop: what is behind it would be a task of its own, which nobody shares. */
 static void apart(tg_builder *tg_b_, const tg_gemm_problem *p, const tg_gemm_roles *o) {
   const tg_kit_dim columns = o->c == 'j' ? p->n : p->m;
   int64_t wide = tg_c(VL) * (int64_t)tg_c(NU);
-  if (p->panel || p->epilogue || tg_gemm_waits(p) || tg_c(TEAM) == 2 || columns.hi <= wide) return;
+  if (p->panel || p->epilogue || tg_gemm_waits(p) || columns.hi <= wide) return;
   if (columns.lo == columns.hi && columns.lo % wide == 0) return;
-  tg_kit_word(tg_b_, tg_c(NB) > 1 ? "cut cb last" : "cut cc last");
+  if (tg_c(NB) > 1) tg_kit_word(tg_b_, "cut cb last");
+  else if (tg_c(TEAM) != 2) tg_kit_word(tg_b_, "cut cc last");
 }
 
 /* Blocks of columns (NB panels), of terms (KC) and of rows (MB tiles). The columns' operand is packed in panels, once
