@@ -84,11 +84,16 @@ static bool is_far_columns(const tg_gemm_view *v) {
  * shared by all columns, a third of L3. */
 typedef struct { int64_t vl, nu, mr, kc; bool grouped, next; int team; bool ahead; } panel_point;
 
-/* Terms that a tile takes at a time. Where their number is open, what pairs leave is a loop with sums of its own, for
- * which no registers are left: in each tile those are stored, loaded again and added. asks: each round of the loop
- * prefetches, so that twice the rounds ask for twice as much. */
-static int64_t terms_at_a_time(const tg_gemm_problem *p, bool asks) {
-  return p->k.hi >= 8 && (is_fixed(p->k) || asks) ? 2 : 1;
+/* Terms that a tile takes at a time. In pairs a loop's own two instructions come half as often; but where the number of
+ * terms is open, what pairs leave is a loop with sums of its own, for which no registers are left: in each tile those
+ * are stored, loaded again and added. A round that prefetches would ask for twice as much in single terms. */
+static int64_t terms_at_a_time(const tg_gemm_view *v, const panel_point *x) {
+  double bytes = (double)(x->vl * v->size), sums = (double)(x->nu * x->mr),
+         left = sums * (tg_machine_cycles(v->m->store, bytes) + tg_machine_cycles(v->m->load, bytes) +
+                        tg_machine_cycles(v->m->add, bytes)),
+         saved = (double)smaller(x->kc, v->terms) / v->m->issue;
+  if (v->p->k.hi < 8) return 1;
+  return is_fixed(v->p->k) || x->next || x->ahead || saved > left ? 2 : 1;
 }
 
 static void offer_panels(tg_gemm_points *to, const tg_gemm_view *v, const panel_point *x) {
@@ -108,7 +113,7 @@ static void offer_panels(tg_gemm_points *to, const tg_gemm_view *v, const panel_
   tg_kit_choice c = begin(to);
   if (!dwords) put(&c, "VL", x->vl);
   put(&c, "NU", x->nu), put(&c, "MR", x->mr);
-  if (!dwords) put(&c, "UK", terms_at_a_time(p, x->next || x->ahead));
+  if (!dwords) put(&c, "UK", terms_at_a_time(v, x));
   put(&c, "KC", x->kc), put(&c, "MB", mb), put(&c, "NB", listed(tg_gemm_nb, nb));
   if (waits && (!dwords || p->a == TG_BF16))
     put(&c, "GB", x->team == 1 ? 1 : listed_above(tg_gemm_nb, up(up(tiles, mb), up(v->rows, ROWS))));
