@@ -158,18 +158,6 @@ static void known_steps(tg_builder *tg_b_, const tg_gemm_problem *p) {
   if (n) tg_kit_word(tg_b_, "specialize(%s)", text);
 }
 
-/* The last panel of a block of columns, or the last block where a block is a panel, is code of its own: the others have
- * all of their columns, so that their loads and stores are not masked, and nothing is computed to mask them. Blocks
- * that are tasks stay one loop: what is behind it would be a task of its own, which nobody shares. */
-static void apart(tg_builder *tg_b_, const tg_gemm_problem *p, const tg_gemm_roles *o) {
-  const tg_kit_dim columns = o->c == 'j' ? p->n : p->m;
-  int64_t wide = tg_c(VL) * (int64_t)tg_c(NU);
-  if (p->panel || p->epilogue || tg_gemm_waits(p) || columns.hi <= wide) return;
-  if (columns.lo == columns.hi && columns.lo % wide == 0) return;
-  if (tg_c(NB) > 1) tg_kit_word(tg_b_, "cut cb last");
-  else if (tg_c(TEAM) != 2) tg_kit_word(tg_b_, "cut cc last");
-}
-
 /* Blocks of columns (NB panels), of terms (KC) and of rows (MB tiles). The columns' operand is packed in panels, once
  * for all rows; the rows' operand is read in place, or (both) packed as well. GROUPED: the loop over blocks of rows is
  * outermost. The part of the rows' operand for one block of terms stays in L3 while all columns pass, whose panels are
@@ -206,6 +194,5 @@ void tg_gemm_panels(tg_builder *tg_b_, const tg_gemm_problem *p, bool both) {
   if (!both && tg_c(AHEAD))
     tg_kit_word(tg_b_, "prefetch %c at %s ahead 1 of ir", o.row, tg_c(UK) > 1 ? "ko" : whole ? "k" : "kr");
   tg_gemm_ask(tg_b_, p, kind);
-  apart(tg_b_, p, &o);
   if (both) known_steps(tg_b_, p);
 }
