@@ -5,11 +5,18 @@
  *
  *   for i, j { y[i,j] = x[j,i]; }      for i.o, j.o { x.tile[j.t,i.t] = x[j,i];  y[i,j] = x.tile[j.t,i.t]; }
  *
- * Rows of the copy are a bank longer than they are, so that lanes down a column are in banks of their own. */
+ * Rows of the copy are a bank longer than they are, so that lanes down a column are in banks of their own. Where rows of
+ * 4-byte elements begin at 16 bytes, lanes copy and store as many: eight along a row, and as many rows as a warp has
+ * lanes for. Four elements are a unit then, and units of rows four apart change places, so that the eight lanes whose
+ * units a warp reads down four columns are in banks of their own, too. */
 #include "choose/device.h"
+#include "ranges/ranges.h"
 
 enum {
   BANK = 4,     /* bytes */
+  WIDE = TG_UNIT / BANK,          /* elements that a lane takes at once, where it can */
+  ALONG = TG_LINE / TG_UNIT,      /* lanes along a row then */
+  EDGE = 2 * ALONG * WIDE,        /* of a block then: each lane has two units of a row */
   WARPS = 8,    /* of a workgroup */
   MOST_LOADS = 4
 };
@@ -105,11 +112,57 @@ static void by_threads(const transpose *t, tg_words *w, const char *rows, const 
   } else tg_say(w, "lane %s", elements);
 }
 
+/* Do rows of the buffer begin at 16 bytes, of elements of 4? */
+static bool is_wide(const transpose *t, const tg_uop *access) {
+  const tg_uop *define = tg_define_of(access->src[0]);
+  uint32_t rank = tg_access_rank(access);
+  return tg_type_bytes(define->type) == BANK && !(define->arg >> 32 & TG_STRIDED) && rank > 1 &&
+         tg_divides(t->n->j, WIDE, define->src[rank - 1]);
+}
+
+static bool all_wide(const transpose *t) {
+  bool wide = is_wide(t, t->store) && t->n->l->target->lanes % ALONG == 0;
+  for (uint32_t i = 0; i < t->loads_n; i++) wide &= is_wide(t, t->load[i]);
+  return wide;
+}
+
+/* Rows for the warps, several each, and for groups of lanes. */
+static void rows_wide(const transpose *t, tg_words *w, const char *rows) {
+  uint32_t each = t->n->l->target->lanes / ALONG;
+  tg_say(w, "split %s %u as %s.r %s.w", rows, WARPS * each, rows, rows);
+  tg_say(w, "upcast %s.r", rows);
+  tg_say(w, "split %s.w %u as %s.g %s.k", rows, each, rows, rows);
+  tg_say(w, "lane %s.k", rows);
+  tg_say(w, "local %s.g", rows);
+}
+
+static void copy_wide(const transpose *t, tg_words *w, const tg_uop *load, const char *at) {
+  const char *name = tg_buffer_info(t->n->j, load->src[0])->name;
+  uint32_t row = dimension_of(t, load, t->along), element = dimension_of(t, load, t->across);
+  tg_say(w, "stage %s at %s as %s.tile[d%u, d%u/%u ^ d%u/%u%%%u, d%u%%%u]", name, at, name, row, element, WIDE, row,
+         WIDE, ALONG, element, WIDE);
+  tg_say(w, "upcast %s.tile.2", name);
+  tg_say(w, "split %s.tile.1 %u as %s.tile.c %s.tile.l", name, ALONG, name, name);
+  tg_say(w, "upcast %s.tile.c", name);
+  tg_say(w, "lane %s.tile.l", name);
+  rows_wide(t, w, tg_format(w->env, "%s.tile.0", name));
+}
+
+static void store_wide(const transpose *t, tg_words *w, const char *rows, const char *elements) {
+  tg_say(w, "split %s %u as %s.c %s.w", elements, ALONG * WIDE, elements, elements);
+  tg_say(w, "upcast %s.c", elements);
+  tg_say(w, "split %s.w %u as %s.l %s.v", elements, WIDE, elements, elements);
+  tg_say(w, "upcast %s.v", elements);
+  tg_say(w, "lane %s.l", elements);
+  rows_wide(t, w, rows);
+}
+
 static void write_words(const transpose *t, tg_words *w, uint32_t depth, const tg_uop *const *chain) {
   tg_nest *n = t->n;
   const char *along = tg_device_name(n, t->along), *across = tg_device_name(n, t->across), *order = "",
              *a = tg_nest_base(n, along), *b = tg_nest_base(n, across);
-  int64_t run = run_of(t->store), edge = n->l->target->lanes * run;
+  const bool wide = all_wide(t);
+  int64_t run = run_of(t->store), edge = wide ? EDGE : n->l->target->lanes * run;
   for (uint32_t d = 0; d < depth; d++)
     if (chain[d]->src[0] != t->along && chain[d]->src[0] != t->across)
       order = tg_format(w->env, "%s %s", order, tg_device_name(n, chain[d]->src[0]));
@@ -119,11 +172,16 @@ static void write_words(const transpose *t, tg_words *w, uint32_t depth, const t
   for (uint32_t i = 0; i < t->loads_n; i++) {
     const tg_uop *load = t->load[i];
     const char *name = tg_buffer_info(n->j, load->src[0])->name;
+    if (wide) {
+      copy_wide(t, w, load, tg_format(w->env, "%s.o", a));
+      continue;
+    }
     tg_say(w, "stage %s at %s.o as %s.tile[d%u, d%u] pitch=%lld", name, a, name, dimension_of(t, load, t->along),
            dimension_of(t, load, t->across), (long long)(edge + run));
     by_threads(t, w, tg_format(w->env, "%s.tile.0", name), tg_format(w->env, "%s.tile.1", name), edge);
   }
-  by_threads(t, w, tg_format(w->env, "%s.t", b), tg_format(w->env, "%s.t", a), edge);
+  if (wide) store_wide(t, w, tg_format(w->env, "%s.t", b), tg_format(w->env, "%s.t", a));
+  else by_threads(t, w, tg_format(w->env, "%s.t", b), tg_format(w->env, "%s.t", a), edge);
   for (uint32_t d = 0; d < depth; d++)
     if (chain[d]->src[0] != t->along && chain[d]->src[0] != t->across && tg_range_kind(chain[d]->src[0]) == TG_LOOP)
       tg_say(w, "global %s", tg_device_name(n, chain[d]->src[0]));
