@@ -5,8 +5,8 @@
  *
  *   for i, j { y[i,j] = x[j,i]; }      for i.o, j.o { x.tile[j.t,i.t] = x[j,i];  y[i,j] = x.tile[j.t,i.t]; }
  *
- * Rows of the copy are a bank longer than they are, so that lanes down a column are in banks of their own. Where rows of
- * 4-byte elements begin at 16 bytes, lanes copy and store as many: eight along a row, and as many rows as a warp has
+ * Rows of the copy are a bank longer than they are, so that lanes down a column are in banks of their own. Where rows
+ * of 4-byte elements begin at 16 bytes, lanes copy and store as many: eight along a row, and as many rows as a warp has
  * lanes for. Four elements are a unit then, and units of rows four apart change places, so that the eight lanes whose
  * units a warp reads down four columns are in banks of their own, too. */
 #include "choose/device.h"

@@ -150,7 +150,8 @@ static LLVMValueRef device_pointer(tg_emitter *e, LLVMValueRef base, const sum *
   for (uint32_t i = 0; i < s->scalars_n;) {
     LLVMValueRef same = NULL;
     depth = s->scalars[i].depth;
-    for (; i < s->scalars_n && s->scalars[i].depth == depth; i++) same = plus(e, same, scaled(e, &s->scalars[i]), depth);
+    for (; i < s->scalars_n && s->scalars[i].depth == depth; i++)
+      same = plus(e, same, scaled(e, &s->scalars[i]), depth);
     all = plus(e, all, same, depth);
   }
   if (all && !(LLVMIsAConstantInt(all) && !LLVMConstIntGetZExtValue(all))) {
