@@ -215,6 +215,30 @@ static bool follows(const roles *r, const node *v, uint32_t row) {
   return false;
 }
 
+/* What a block of rows reads of what its rows read one by one, where all terms of a window are written out: a window
+ * that moves on with the row meets again what the rows before have loaded. 1: it does not move along the row. */
+static double window(const roles *r, const node *v, uint32_t row, double rows) {
+  tg_job *j = r->n->j;
+  double part = 1;
+  for (uint32_t d = 0; d < tg_access_rank(v->u); d++) {
+    const tg_uop *sub = v->u->src[1 + d];
+    int64_t step = 0, within = 0;
+    double terms = 0;
+    tg_linear f;
+    if (!tg_uses(j, sub, r->axis[row])) continue;
+    tg_linear_of(j, sub, &f);
+    for (uint32_t i = 0; i < f.n; i++) {
+      if (f.atom[i] == r->axis[row]) step = f.coefficient[i];
+      for (uint32_t a = r->loops; a < r->axes; a++)
+        if (f.atom[i] == r->axis[a] && r->written_out >> a & 1) within = f.coefficient[i], terms = r->extent[a];
+    }
+    if (part < 1 || step <= 0 || within <= 0 || step % within) return 1;   /* it moves along two dimensions */
+    step /= within;
+    part = fmin(1, ((rows - 1) * (double)step + terms) / (rows * terms));
+  }
+  return part;
+}
+
 static void add_load(const roles *r, const node *v, const tg_plan *p, uint32_t lane_axis, busy *b) {
   const tg_machine *m = &r->n->l->target->machine;
   const tg_uop *range = r->axis[lane_axis];
@@ -222,6 +246,7 @@ static void add_load(const roles *r, const node *v, const tg_plan *p, uint32_t l
   bool load = v->u->op == TG_OP_LOAD;
   double cycles = tg_nest_cycles(r->n, load ? m->load : m->store), times = times_of(r, v, p, lane_axis);
   if (load && p->row < r->loops && follows(r, v, p->row)) times /= p->rows;
+  else if (load && p->row < r->loops && p->whole) times *= window(r, v, p->row, p->rows);
   if (motion == TG_STRIDES && p->kind == TG_PLAN_COLUMNS && tg_nest_may_stage(r->n, v->u, range))
     motion = TG_CONTIGUOUS;
   if (motion == TG_STRIDES)
@@ -331,6 +356,20 @@ static double bound_of(const roles *r, const tg_plan *p, uint32_t lane_axis) {
 
 typedef struct { tg_plan *out; uint32_t n; } list;
 
+static void drop(list *l, uint32_t at) {
+  for (uint32_t i = at; i + 1 < l->n; i++) l->out[i] = l->out[i + 1];
+  l->n--;
+}
+
+/* A full list of vectors along one axis gives its last place to vectors along another. */
+static void make_room(list *l, const tg_plan *p) {
+  for (uint32_t i = l->n; l->n == TG_PLANS && i-- > TG_PLANS / 2;) {
+    uint32_t same = 0;
+    for (uint32_t k = 0; k < l->n; k++) same += l->out[k].kind == l->out[i].kind && l->out[k].lane == l->out[i].lane;
+    if (same > TG_PLANS / 2 && (l->out[i].kind != p->kind || l->out[i].lane != p->lane)) drop(l, i);
+  }
+}
+
 /* Those with the least bounds; of one pair of axes a few at most, so that other pairs are tried as well. */
 static void keep(list *l, const tg_plan *p) {
   uint32_t same = 0, worst = UINT32_MAX, at = 0;
@@ -342,9 +381,9 @@ static void keep(list *l, const tg_plan *p) {
   }
   if (same >= SHARED_TILES) {
     if (l->out[worst].bound <= p->bound) return;
-    for (uint32_t i = worst; i + 1 < l->n; i++) l->out[i] = l->out[i + 1];
-    l->n--;
+    drop(l, worst);
   }
+  make_room(l, p);
   while (at < l->n && l->out[at].bound <= p->bound) at++;
   if (at == TG_PLANS) return;
   if (l->n < TG_PLANS) l->n++;
@@ -352,10 +391,12 @@ static void keep(list *l, const tg_plan *p) {
   l->out[at] = *p;
 }
 
-static bool shares(const roles *r, uint32_t row, uint32_t lane_axis) {
+/* whole: where the terms of small sums are written out. */
+static bool shares(const roles *r, uint32_t row, uint32_t lane_axis, bool whole) {
   for (uint32_t i = 0; i < r->nodes; i++)
     if (r->node[i].u->op == TG_OP_LOAD && r->node[i].axes >> lane_axis & 1 &&
-        (!(r->node[i].axes >> row & 1) || follows(r, &r->node[i], row)))
+        (!(r->node[i].axes >> row & 1) || follows(r, &r->node[i], row) ||
+         (whole && window(r, &r->node[i], row, 2) < 1)))
       return true;
   return false;
 }
@@ -363,21 +404,23 @@ static bool shares(const roles *r, uint32_t row, uint32_t lane_axis) {
 /* All sizes of tiles for this axis of vectors. */
 static void tiles(const roles *r, tg_plan_kind kind, uint32_t lane, uint32_t lane_axis, list *l) {
   const tg_nest *n = r->n;
+  const uint32_t most = r->written_out && kind == TG_PLAN_COLUMNS ? 2 : 1;
   for (uint32_t row = r->from; row <= r->loops; row++) {
     bool none = row == r->loops;
-    if (row == lane_axis || (!none && (!n->loop[row].lockstep || !shares(r, row, lane_axis)))) continue;
-    for (uint32_t vectors = 1; vectors <= VECTORS_MAX; vectors++)
-      for (uint32_t rows = none ? 1 : 2; rows <= (none ? 1 : ROWS_MAX); rows++) {
-        if (vectors > 1 && (double)(vectors * n->lanes) > r->extent[lane_axis]) continue;
-        if (!none && rows > r->extent[row]) continue;
-        tg_plan p = {.kind = kind, .lane = lane, .row = none ? NEST_MAX : row};
-        p.vectors = vectors, p.rows = rows, p.from = r->from;
-        for (uint32_t whole = 0; whole < (r->written_out && kind == TG_PLAN_COLUMNS ? 2 : 1); whole++) {
-          p.whole = whole;
+    if (row == lane_axis || (!none && !n->loop[row].lockstep)) continue;
+    uint32_t whole = 0;
+    while (!none && whole < most && !shares(r, row, lane_axis, whole)) whole++;
+    for (; whole < most; whole++)
+      for (uint32_t vectors = 1; vectors <= VECTORS_MAX; vectors++)
+        for (uint32_t rows = none ? 1 : 2; rows <= (none ? 1 : ROWS_MAX); rows++) {
+          if (vectors > 1 && (double)(vectors * n->lanes) > r->extent[lane_axis]) continue;
+          if (!none && rows > r->extent[row]) continue;
+          tg_plan p = {.kind = kind, .lane = lane, .row = none ? NEST_MAX : row};
+          p.vectors = vectors, p.rows = rows, p.from = r->from, p.whole = whole;
+          p.window = !none && whole && row < lane_axis && !shares(r, row, lane_axis, false);
           p.bound = bound_of(r, &p, lane_axis);
           keep(l, &p);
         }
-      }
   }
 }
 
@@ -619,7 +662,8 @@ static uint32_t plans_at(tg_nest *n, const int64_t *params, tg_plan *out) {
 
 static bool same_plan(const tg_plan *p, const tg_plan *q) {
   return p->kind == q->kind && p->lane == q->lane && p->row == q->row && p->vectors == q->vectors &&
-         p->rows == q->rows && p->from == q->from && p->apart == q->apart && p->wide == q->wide && p->whole == q->whole;
+         p->rows == q->rows && p->from == q->from && p->apart == q->apart && p->wide == q->wide &&
+         p->whole == q->whole && p->window == q->window;
 }
 
 uint32_t tg_nest_plans(tg_nest *n, tg_plan *out) {

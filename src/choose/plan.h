@@ -22,13 +22,14 @@ enum { TG_PLANS = 8 };            /* that are lowered and priced, at most, for a
 /* lane: the loop that vectors run along, or the index of the reduction; row: the loop whose iterations share what is
  * loaded, `rows` at a time; NEST_MAX: none. vectors: side by side; of rows, of a sum. apart: tiles that no registers
  * hold tie no statements. wide: vectors side by side of the loops inside of rows; 0: as their class has. whole: all
- * terms of small sums are written out, not those of their innermost range alone. from: the loops before this one stay
+ * terms of small sums are written out, not those of their innermost range alone. window: rows share what a window of
+ * such terms meets again; they stay outside of the vectors' blocks. from: the loops before this one stay
  * where they are.
  * bound: cycles that the machine needs at least. */
 typedef struct {
   tg_plan_kind kind;
   uint32_t lane, row, vectors, rows, from, wide;
-  bool apart, whole;
+  bool apart, whole, window;
   double bound;
 } tg_plan;
 

@@ -137,7 +137,31 @@ static void unroll_small_sums(tg_nest *n, bool whole) {
   }
 }
 
+/* Rows in blocks outside of the vectors' blocks: c h.o v.o h.i v.r. */
+static void window(tg_nest *n, const tg_plan *p) {
+  const tg_nest_loop *lane = &n->loop[p->lane], *row = &n->loop[p->row];
+  int64_t width = (int64_t)p->vectors * n->lanes;
+  tg_str order = tg_str_new(&n->j->env);
+  shared first = {0};
+  tg_nest_emit(n, "split %s %lld as %s.o %s.r", lane->name, (long long)width, lane->base, lane->base);
+  tg_nest_emit(n, "split %s %u as %s.o %s.i", row->name, p->rows, row->base, row->base);
+  for (uint32_t k = p->from; k < n->depth; k++) {
+    const tg_nest_loop *l = &n->loop[k];
+    tg_str_printf(&order, " %s%s", l == lane || l == row ? l->base : l->name, l == lane || l == row ? ".o" : "");
+    may_share(n, &first, l, l == lane ? width : l == row ? p->rows : 1);
+  }
+  tg_nest_emit(n, "order%s %s.i %s.r", order.data, row->base, lane->base);
+  tg_nest_emit(n, "upcast %s.i", row->base);
+  unroll_small_sums(n, true);
+  block_vectors(n, lane->base, p->vectors);
+  share(n, &first, lane, width, row, p->rows);
+}
+
 static void columns(tg_nest *n, const tg_plan *p) {
+  if (p->window) {
+    window(n, p);
+    return;
+  }
   const tg_nest_loop *lane = &n->loop[p->lane], *row = p->row < NEST_MAX ? &n->loop[p->row] : NULL;
   int64_t width = (int64_t)p->vectors * n->lanes;
   tg_str order = tg_str_new(&n->j->env);
