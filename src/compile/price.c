@@ -32,14 +32,26 @@ const char *tg_cost_text(tg_job *j, tg_context *c, const tg_kernel_source *s, co
   return tg_cost_report(j, t, linear, params, (int)threads);
 }
 
-typedef struct { tg_compilation work; const int64_t *params; uint32_t threads; tg_price *out; } pricing;
+/* out: on the context's target; seconds: on the n others */
+typedef struct {
+  tg_compilation work;
+  const int64_t *params;
+  uint32_t threads, n;
+  tg_price *out;
+  const tg_target *const *targets;
+  double *seconds;
+} pricing;
 
 static void price(void *arg) {
   pricing *p = arg;
   tg_job *j = p->work.job;
   tg_kernel_source_check(j, p->work.source);
   tg_kernel_source_read(j, p->work.source);
-  *p->out = price_of(j, p->work.context, p->work.source, p->params, p->threads);
+  if (p->out) *p->out = price_of(j, p->work.context, p->work.source, p->params, p->threads);
+  if (!p->n) return;
+  const tg_uop *linear = tg_run_passes(j, p->work.context, p->work.source, NULL, NULL, NULL);
+  for (uint32_t i = 0; i < p->n; i++)
+    p->seconds[i] = tg_cost_of(j, p->targets[i], linear, p->params, (int)p->threads).seconds;
 }
 
 void tg_price_raised(tg_job *j, const tg_lowering *l, const tg_uop *raised, uint32_t n, const int64_t *const *params,
@@ -55,5 +67,12 @@ void tg_price_raised(tg_job *j, const tg_lowering *l, const tg_uop *raised, uint
 tg_status tg_price_of(tg_context *c, const tg_kernel_source *s, const int64_t *params, uint32_t threads,
                       tg_price *out) {
   pricing p = {.work = {.context = c, .source = s}, .params = params, .threads = threads, .out = out};
+  return tg_compilation_run(&p.work, price, &p);
+}
+
+tg_status tg_price_on(tg_context *c, const tg_kernel_source *s, const int64_t *params, uint32_t threads,
+                      const tg_target *const *targets, uint32_t n, double *seconds) {
+  pricing p = {.work = {.context = c, .source = s}, .params = params, .threads = threads, .targets = targets, .n = n,
+               .seconds = seconds};
   return tg_compilation_run(&p.work, price, &p);
 }

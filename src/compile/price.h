@@ -13,6 +13,9 @@ typedef struct tg_price {
 /* params: values of the launch by ordinal, NULL: at their maximum. threads: that share the work. Errors as of a
  * compile. */
 tg_status tg_price_of(tg_context *c, const tg_kernel_source *s, const int64_t *params, uint32_t threads, tg_price *out);
+/* Seconds on each of n targets that have other numbers than the context's: the program is lowered once, for that. */
+tg_status tg_price_on(tg_context *c, const tg_kernel_source *s, const int64_t *params, uint32_t threads,
+                      const tg_target *const *targets, uint32_t n, double *seconds);
 /* The report of tg_cost_report for the job's kernel, as written so far; cost: what it sums up to; may be NULL. Runs
  * inside tg_protect(&j->env, ..). */
 const char *tg_cost_text(tg_job *j, tg_context *c, const tg_kernel_source *s, const int64_t *params, uint32_t threads,

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "bench/bench.h"
+#include "bench/columns.h"
 #include "bench/turns.h"
 #include "compile/price.h"
 #include "gemm/plan.h"
@@ -401,11 +402,31 @@ static void time_again(set *s) {
   if (time_points(s)) put_points(s, stdout);
 }
 
+/* What the model finds of each point with each column moved. */
+static void move_columns(set *s, columns *c) {
+  const tg_target *target[COLUMNS_MOST + 1] = {&s->ctx->target};
+  double *seconds = calloc((size_t)s->n * c->n, sizeof *seconds), base[POINTS], measured[POINTS], on[COLUMNS_MOST + 1];
+  for (uint32_t i = 0; i < c->n; i++) target[1 + i] = &c->moved[i].target;
+  for (uint32_t p = 0; p < s->n && seconds; p++) {
+    tg_binding b[TG_KIT_VALUES + TG_KIT_KNOBS];
+    for (uint32_t k = 0; k < s->p[p].choice.knobs_n; k++) s->p[p].choice.knob[k].name = s->p[p].names[k];
+    tg_compile_options o = options_of(s, &s->p[p], b);
+    tg_kernel_source src = {.def = s->p[p].def, .options = &o};
+    if (tg_price_on(s->ctx, &src, s->space.params_n ? s->space.params : NULL, 1, target, c->n + 1, on))
+      for (uint32_t i = 0; i <= c->n; i++) on[i] = INFINITY;
+    base[p] = on[0], measured[p] = s->p[p].seconds;
+    memcpy(seconds + (size_t)p * c->n, on + 1, c->n * sizeof *seconds);
+  }
+  if (seconds) columns_set(c, s->n, base, seconds, measured), c->sets++;
+  free(seconds);
+}
+
 static int replay(tg_context *ctx, const tool_args *a) {
   enum { LINES = 1 << 17 };
   char *text = tool_read(a->sweep, NULL), *rest = text, **line = calloc(LINES, sizeof *line);
   bool *taken = calloc(LINES, sizeof *taken), first_choices = a->stage && !strcmp(a->stage, "first"),
        again = a->stage && !strcmp(a->stage, "again");
+  columns *moved = a->stage && !strcmp(a->stage, "columns") ? calloc(1, sizeof *moved) : NULL;
   double end = a->seconds > 0 ? bench_clock(1) + a->seconds : INFINITY;
   FILE *f = first_choices ? fopen(a->sweep, "a") : NULL;
   set *s = calloc(1, sizeof *s);
@@ -413,6 +434,7 @@ static int replay(tg_context *ctx, const tool_args *a) {
   bounds bound = {0};
   int n = 0;
   if (!text || !line || !taken || !s || (first_choices && !f)) return perror("tg bench model"), TOOL_BROKEN;
+  if (moved && !columns_open(moved, &ctx->target)) return fprintf(stderr, "tg bench model: too many columns\n"), TOOL_BROKEN;
   for (char *l; n < LINES && (l = strsep(&rest, "\n"));)
     if (!strncmp(l, "gemm ", 5)) line[n++] = l;
   for (int i = 0; i < n && bench_clock(1) < end; i++) {
@@ -420,11 +442,18 @@ static int replay(tg_context *ctx, const tool_args *a) {
     memset(s, 0, sizeof *s);
     s->ctx = ctx;
     read_set(s, line, taken, i, n);
-    if (s->n && again) time_again(s);
+    if (s->n && moved) move_columns(s, moved);
+    else if (s->n && again) time_again(s);
     else if (s->n) judge(s, a, f, &model, &first, &bound);
   }
   if (f) fclose(f);
   free(text), free(line), free(taken), free(s);
+  if (moved) {
+    columns_texts(moved, a->target, "tests/bench/kernels");
+    columns_report(moved);
+    free(moved);
+    return TOOL_OK;
+  }
   if (again) return TOOL_OK;
   put_totals("the model's first", &model);
   put_totals("what a plan chooses, where it was recorded", &first);
