@@ -12,7 +12,7 @@ struct tg_answers { kept *bucket[BUCKETS]; };
 static const char *whole_key(tg_env *env, tg_context *c, const char *key) {
   const tg_target *t = &c->target;
   return tg_format(env, "choice\nbuild %s\ntarget %s\nsilicon %s\nmachine %llx\nthreads %u\ncaches %llu %llu %llu\n%s",
-                   tg_build_hash, t->name, t->silicon, (unsigned long long)tg_machine_hash(&t->machine), t->threads,
+                   tg_choice_hash, t->name, t->silicon, (unsigned long long)tg_machine_hash(&t->machine), t->threads,
                    (unsigned long long)t->l1, (unsigned long long)t->l2, (unsigned long long)t->l3, key);
 }
 

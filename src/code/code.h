@@ -53,8 +53,9 @@ typedef int64_t tg_tasks_fn(void *const *buffers, const int64_t *params);
 
 enum { TG_JIT_DEBUG = 1, TG_JIT_PERF_MAP = 2, TG_JIT_VERIFY = 4 };
 
-/* From identity.c, which the build generates: a hash of the compiler's own code. */
-extern const char tg_build_hash[];
+/* From identity.c, which the build generates: a hash of the compiler's own code; and one of that and of the rooms that
+ * propose what operations for engines are made of, for what they chose. */
+extern const char tg_build_hash[], tg_choice_hash[];
 const char *tg_llvm_version(void);   /* the LLVM that this build of tg compiles with */
 
 /* A linker to be used in place of tg's own loader. May be called from any thread; must outlive all that it linked. */

@@ -49,6 +49,11 @@ for f in include/tg/*.h; do
   bad=$(sed -n 's/^ *# *include "\([^"]*\)".*/\1/p' "$f" | grep -v '^tg/')
   [ -z "$bad" ] && ok || wrong "$f: a public header includes $bad"
 done
+# What a room proposes decides what is chosen, and kept: the hash in a choice's key has each room that asks for choices.
+hashed=$(grep -h -A 1 'identity.c: identity' "${BUILD:-build}/rooms.ninja" 2>/dev/null)
+for r in $(grep -lE '"kit/choose.h"' -r kernels | sed 's|^kernels/||; s|/.*||' | sort -u); do
+  case $hashed in *"/$r.a"*) ok ;; *) wrong "kernels/$r is not in the hash of what chooses (configure)" ;; esac
+done
 # Rooms above may take any; tools and tests are no one's to include.
 bad=$(grep -lE '^ *# *include "(\.\./)*(tools|tests)/' -r src kernels include)
 [ -z "$bad" ] && ok || wrong "includes tools or tests: $bad"
