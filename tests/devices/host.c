@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The host's CPU through tg/device.h: device 0 of every context, its memory, a launch that is done when it returns; and that all memory goes with the context. */
+ * The host's CPU through tg/device.h: device 0 of every context, its memory, a launch that is done when it returns, tasks that
+ * are dealt out in shares; and that all memory goes with the context. */
 #include <stdlib.h>
 #include "../test.h"
 #include "tg/device.h"
@@ -10,6 +11,26 @@ static void *counted(void *user, size_t bytes) { return (void)user, pieces++, ma
 static void returned(void *user, void *p, size_t bytes) { (void)user, (void)bytes, pieces--, free(p); }
 
 static const char add[] = "kernel add(N in 1..1000) { in(x, f32, [N]); out(y, f32, [N]); range(i, N) y[i] = x[i] + 1; }";
+
+/* A task for each element: one by one up to 64 for each of two threads, beyond that in shares of unequal length. */
+static void shares(tg_context *c) {
+  enum { MOST = 1000 };
+  static const int64_t sizes[] = {1, 2, 128, 129, 255, 256, 257, MOST};
+  static const char many[] = "kernel many(N in 1..1000) { in(x, f32, [N]); inout(y, f32, [N]); range(i, N, thread) y[i] = y[i] + x[i]; }";
+  static float x[MOST], y[MOST];
+  tg_kernel *k = NULL;
+  CHECK(!tg_kernel_compile_text(c, "many", many, &(tg_compile_options){.flags = TG_COMPILE_AS_WRITTEN}, &k), "%s", tg_error_message(c));
+  for (size_t s = 0; k && s < sizeof sizes / sizeof *sizes; s++) {
+    const int64_t n = sizes[s];
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < MOST; i++) x[i] = (float)(i + 1), y[i] = 1;
+    tg_argument a[] = {{x, (size_t)n * 4}, {y, (size_t)n * 4}};
+    CHECK(!tg_kernel_run(k, &(tg_launch){.buffers = a, .buffers_n = 2, .params = &n, .params_n = 1, .threads = 2}), "%s", tg_error_message(c));
+    for (int64_t i = 0; i < MOST; i++) wrong += y[i] != (i < n ? (float)(i + 2) : 1);
+    CHECK(!wrong, "%lld of %lld elements were not added once", (long long)wrong, (long long)n);
+  }
+  tg_kernel_free(k);
+}
 
 int main(void) {
   tg_context_options options = {.allocator = {counted, returned, NULL}, .threads = 2};
@@ -38,6 +59,7 @@ int main(void) {
   CHECK(!tg_kernel_run(same, &l) && ((float *)y)[0] == 2, "a kernel of no device is the CPU's");
   CHECK(tg_kernel_start(NULL, &l) == TG_EINVAL && tg_device_finish(NULL) == TG_EINVAL && tg_device_copy(NULL, x, y, 1) == TG_EINVAL, "nothing");
   tg_kernel_free(k), tg_kernel_free(same);
+  shares(c);
   tg_device_free(d, x), tg_device_free(d, NULL);
   tg_context_free(c);   /* y and the piece of no bytes go too */
   CHECK(pieces == 0, "%ld pieces are left", pieces);
