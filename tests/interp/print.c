@@ -108,8 +108,8 @@ static void test_statements(void) {
   close_();
   CHECK_TEXT(printed(finish()),
              "kernel test(P in 16..4096 % 16) {\n  stage author;\n  require(P < 100);\n  in(X, f32, [4, P], [8, 1]);\n  in(ids, i32 in 0..P - 1, [4]);\n  out(C, f32, [P], partial);\n"
-             "  define_reg(acc, f32[16], [4], ssa);\n  range(i, P, thread) {\n    range(i.1, 4, upcast) {\n      let %0 = i + i.1;\n"
-             "      C[%0] = 1.0f stream if %0 < P;\n      atomic C[i + i.1] += 1.0f;\n    }\n  }\n}\n");
+             "  define_reg(acc, f32[16], [4], ssa);\n  range(i, P, thread) {\n    range(i#2, 4, upcast) {\n      let %0 = i + i#2;\n"
+             "      C[%0] = 1.0f stream if %0 < P;\n      atomic C[i + i#2] += 1.0f;\n    }\n  }\n}\n");
   tg_job_drop(j);
 }
 
