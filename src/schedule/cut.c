@@ -50,7 +50,7 @@ static const tg_uop *cut_reduce(tg_job *j, const tg_uop *old, const tg_uop *cons
     const tg_uop *r = part_range(x->s, x->c, i), *body = in_part(x->s, x->c, i, old->src[0]);
     for (uint32_t k = 0; k < a.ranges; k++) fresh[k] = k == at ? r : in_part(x->s, x->c, i, ranges[k]);
     const tg_uop *part = tg_reduce_like(j, old, &body, a.ranges, fresh);
-    if (x->c->copied >> i & 1) tg_copy_statements(x->s, 1, &part, &part);
+    if (x->c->copied >> i & 1) part = tg_copy_reduction(x->s, part);
     all = all ? tg_op2(j, a.op, all, part) : part;
   }
   return all ? all : tg_identity(j, a.op, old->type);

@@ -165,6 +165,9 @@ const tg_uop *tg_gated_substitute(tg_schedule *s, const tg_uop *u, const tg_uop 
 uint8_t *tg_marked_buffers(tg_schedule *s, const tg_uop *end);
 /* Deep copy of statements, with new loops, reductions and buffers. */
 void tg_copy_statements(tg_schedule *s, uint32_t n, const tg_uop *const *list, const tg_uop **out);
+/* A reduction with new ranges, and so have those in it that change with these; others, such as the maximum of a row in
+ * the sum of its exponentials, stay one with the original's, and are computed once. */
+const tg_uop *tg_copy_reduction(tg_schedule *s, const tg_uop *reduce);
 
 /* One of the siblings that a range is cut into, in program order. known: the constant value of tg_cutting.cond in
  * this part; NULL: unknown, cond stays. nothing: the part has no iterations or no effect, and is dropped. */

@@ -184,21 +184,31 @@ static const tg_uop *copy_node(tg_job *j, const tg_uop *old, const tg_uop *const
   return tg_range_again(j, fresh[2 * tg_range_ordinal(old)], src[0], tg_range_kind(old));
 }
 
-static void name_copies(tg_schedule *s, const tg_uop *u, const tg_uop **fresh) {
-  tg_job *j = s->j;
-  uint32_t n;
-  const tg_uop **order = tg_toposort(j, u, &n);
-  for (uint32_t i = 0; i < n; i++) {
-    const tg_uop *x = order[i];
-    uint32_t count = x->op == TG_OP_END ? 1 : x->op == TG_OP_REDUCE ? tg_reduce_info(x).ranges : 0;
-    const tg_uop *const *ranges = x->op == TG_OP_REDUCE ? tg_reduce_ranges(x) : x->src;
-    for (uint32_t k = 0; k < count; k++) {
-      uint32_t ordinal = tg_range_ordinal(ranges[k]);
-      if (fresh[2 * ordinal]) continue;
-      fresh[2 * ordinal] =
-          tg_axis_range(s, ranges[k], tg_range_name(s, ranges[k]), tg_extent(ranges[k]), tg_range_kind(ranges[k]));
-    }
+static void name_ranges(tg_schedule *s, uint32_t n, const tg_uop *const *ranges, const tg_uop **fresh) {
+  for (uint32_t k = 0; k < n; k++) {
+    uint32_t ordinal = tg_range_ordinal(ranges[k]);
+    if (fresh[2 * ordinal]) continue;
+    fresh[2 * ordinal] =
+        tg_axis_range(s, ranges[k], tg_range_name(s, ranges[k]), tg_extent(ranges[k]), tg_range_kind(ranges[k]));
   }
+}
+
+static void name_copies(tg_schedule *s, const tg_uop *u, const tg_uop **fresh) {
+  uint32_t n;
+  const tg_uop **order = tg_toposort(s->j, u, &n);
+  for (uint32_t i = 0; i < n; i++)
+    if (order[i]->op == TG_OP_END) name_ranges(s, 1, order[i]->src, fresh);
+    else if (order[i]->op == TG_OP_REDUCE)
+      name_ranges(s, tg_reduce_info(order[i]).ranges, tg_reduce_ranges(order[i]), fresh);
+}
+
+/* Does the reduction change with one of those that are named so far? */
+static bool moves_with_copies(tg_schedule *s, const tg_uop *reduce, const tg_uop **fresh) {
+  uint32_t n;
+  const tg_uop **order = tg_toposort(s->j, reduce, &n);
+  for (uint32_t i = 0; i < n; i++)
+    if (order[i]->op == TG_OP_RANGE && fresh[2 * tg_range_ordinal(order[i])]) return true;
+  return false;
 }
 
 static void name_buffers(tg_schedule *s, const tg_uop *u, const tg_uop **fresh) {
@@ -214,14 +224,16 @@ static void name_buffers(tg_schedule *s, const tg_uop *u, const tg_uop **fresh) 
     for (uint32_t i = 1; i < u->n; i++) name_buffers(s, u->src[i], fresh);
 }
 
-void tg_copy_statements(tg_schedule *s, uint32_t n, const tg_uop *const *list, const tg_uop **out) {
-  tg_job *j = s->j;
-  uint32_t most = j->ranges.n > j->buffers.n ? j->ranges.n : j->buffers.n;
-  uint32_t size = 2 * most + 2;
-  const tg_uop **fresh = tg_new(&j->env, const tg_uop *, size);
-  for (uint32_t i = 0; i < n; i++) name_buffers(s, list[i], fresh);
-  for (uint32_t i = 0; i < n; i++) name_copies(s, list[i], fresh);
-  for (uint32_t i = 0; i < s->tied.n && i < most; i++) { /* ties among the copies, apart from the originals */
+/* Room for what stands for all ranges and buffers. */
+static const tg_uop **all_fresh(const tg_schedule *s, uint32_t *most) {
+  const tg_job *j = s->j;
+  *most = j->ranges.n > j->buffers.n ? j->ranges.n : j->buffers.n;
+  return tg_new(&s->j->env, const tg_uop *, 2 * *most + 2);
+}
+
+/* Ties among the copies, apart from the originals. */
+static void tie_copies(tg_schedule *s, uint32_t most, const tg_uop **fresh) {
+  for (uint32_t i = 0; i < s->tied.n && i < most; i++) {
     if (!s->tied.data[i] || !fresh[2 * i]) continue;
     for (uint32_t k = 0; k < i; k++) {
       if (s->tied.data[k] != s->tied.data[i] || !fresh[2 * k]) continue;
@@ -229,5 +241,23 @@ void tg_copy_statements(tg_schedule *s, uint32_t n, const tg_uop *const *list, c
       break;
     }
   }
-  for (uint32_t i = 0; i < n; i++) out[i] = tg_map(j, list[i], copy_node, copy_enter, fresh);
+}
+
+void tg_copy_statements(tg_schedule *s, uint32_t n, const tg_uop *const *list, const tg_uop **out) {
+  uint32_t most;
+  const tg_uop **fresh = all_fresh(s, &most);
+  for (uint32_t i = 0; i < n; i++) name_buffers(s, list[i], fresh);
+  for (uint32_t i = 0; i < n; i++) name_copies(s, list[i], fresh);
+  tie_copies(s, most, fresh);
+  for (uint32_t i = 0; i < n; i++) out[i] = tg_map(s->j, list[i], copy_node, copy_enter, fresh);
+}
+
+const tg_uop *tg_copy_reduction(tg_schedule *s, const tg_uop *reduce) {
+  uint32_t most, n;
+  const tg_uop **fresh = all_fresh(s, &most), **order = tg_toposort(s->j, reduce, &n);
+  while (n-- > 0)   /* from the outside to the inside */
+    if (order[n]->op == TG_OP_REDUCE && (order[n] == reduce || moves_with_copies(s, order[n], fresh)))
+      name_ranges(s, tg_reduce_info(order[n]).ranges, tg_reduce_ranges(order[n]), fresh);
+  tie_copies(s, most, fresh);
+  return tg_map(s->j, reduce, copy_node, copy_enter, fresh);
 }

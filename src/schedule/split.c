@@ -210,7 +210,7 @@ static const tg_uop *list_reduce(tg_job *j, const tg_uop *old, const tg_uop *con
   for (uint32_t i = 0; i < x->l->n; i++) {
     reduce_splitting r = {x->s, &x->l->piece[i]};
     const tg_uop *part = split_reduce(j, old, src, &r);
-    if (i) tg_copy_statements(x->s, 1, &part, &part);
+    if (i) part = tg_copy_reduction(x->s, part);
     sum = sum ? tg_op2(j, a.op, sum, part) : part;
   }
   return sum;

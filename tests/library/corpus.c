@@ -131,7 +131,7 @@ static void stage(run *r) {
     kit_memory_pack(&r->job, r->sink, z->params, &z->first);
   }
   kit_memory_copy(&r->now, &z->start);
-  interpret(r, r->sink, &r->now, 100000000);
+  interpret(r, r->sink, &r->now, 1000000000);
   compare(r, &r->now, z->fixed ? &z->from_fma : &z->first, r->rounds && !z->fixed);
   if (!kit_bands_whole(&r->now)) WRONG(r, "wrote behind a buffer");
   if (strcmp(r->stage, "fma")) return;
