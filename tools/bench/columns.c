@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * tg bench model --stage columns: which columns of the machine's row the first choices depend on. Each column is moved
- * down and up, by a fifth and by a factor of two: in how many sets of recorded points is another point the model's first
- * then, and how many texts of tests/bench/kernels become another program? */
+ * down and up, by a fifth and by a factor of two: in how many sets of recorded points is another point the model's
+ * first then, and how many texts of tests/bench/kernels become another program? */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <stdio.h>
@@ -80,7 +80,8 @@ void columns_report(const columns *c) {
              much = little + m[2].sets + m[3].sets + m[2].texts + m[3].texts;
     none += !little, even += !much;
     printf("%-22s", m->column->name);
-    for (int k = 0; k < 4; k += 2) printf("  %3u+%-3u  %3u+%-3u ", m[k].sets, m[k + 1].sets, m[k].texts, m[k + 1].texts);
+    for (int k = 0; k < 4; k += 2)
+      printf("  %3u+%-3u  %3u+%-3u ", m[k].sets, m[k + 1].sets, m[k].texts, m[k + 1].texts);
     printf("%s\n", !much ? " none" : !little ? " none by a fifth" : "");
   }
   printf("columns that change no choice: %u of %u by a fifth, %u by a factor of two\n", none, c->n / 4, even);

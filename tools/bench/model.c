@@ -434,7 +434,8 @@ static int replay(tg_context *ctx, const tool_args *a) {
   bounds bound = {0};
   int n = 0;
   if (!text || !line || !taken || !s || (first_choices && !f)) return perror("tg bench model"), TOOL_BROKEN;
-  if (moved && !columns_open(moved, &ctx->target)) return fprintf(stderr, "tg bench model: too many columns\n"), TOOL_BROKEN;
+  if (moved && !columns_open(moved, &ctx->target))
+    return fprintf(stderr, "tg bench model: too many columns\n"), TOOL_BROKEN;
   for (char *l; n < LINES && (l = strsep(&rest, "\n"));)
     if (!strncmp(l, "gemm ", 5)) line[n++] = l;
   for (int i = 0; i < n && bench_clock(1) < end; i++) {
