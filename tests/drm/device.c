@@ -232,9 +232,9 @@ static bool odds(program *p) {
 /* Replays as recorded, with another number, with other memory, and as recorded again, all put before any has run; then
  * those of a graph that copies, too. */
 static bool graphs(program *p) {
-  enum { REPLAYS = 24 };   /* more than a queue has slots */
+  enum { REPLAYS = 24 /* more than a queue has slots */, STEPS = 100 /* that fill several pages */ };
   tg_queue *q = NULL;
-  tg_graph *g = NULL, *copying = NULL;
+  tg_graph *g = NULL, *copying = NULL, *large = NULL;
   tg_queue_mark done;
   float want = 1, moved = 0;
   for (int i = 0; i < N; i++) p->mine[i] = 1;
@@ -258,8 +258,13 @@ static bool graphs(program *p) {
   for (int turn = 0; ok && turn < 3; turn++) ok = did(p, tg_queue_replay(q, copying, NULL));
   ok = ok && did(p, tg_queue_copy(q, p->back, p->y, sizeof p->back)) && did(p, tg_queue_submit(q, &done)) && did(p, tg_queue_wait(done, -1));
   if (ok) CHECK(p->back[0] == 31 && p->back[N - 1] == 31, "%s: a graph that copies: %g", m->chip, (double)p->back[0]);
+  for (int i = 0; i < N; i++) p->mine[i] = 1;
+  ok = ok && did(p, tg_queue_copy(q, p->x, p->mine, sizeof p->mine)) && did(p, tg_queue_copy(q, p->y, p->mine, sizeof p->mine)) && did(p, tg_queue_record(q));
+  for (int i = 0; ok && i < STEPS; i++) ok = put_add(p, q, p->x, p->y, 9, i);
+  ok = ok && did(p, tg_queue_recorded(q, &large)) && did(p, tg_queue_replay(q, large, NULL)) && did(p, tg_queue_copy(q, p->back, p->y, sizeof p->back)) && did(p, tg_queue_submit(q, &done)) && did(p, tg_queue_wait(done, -1));
+  if (ok) CHECK(p->back[8] == 1 + STEPS + STEPS * (STEPS - 1) / 2 && p->back[9] == 1, "%s: %d steps: %g", m->chip, STEPS, (double)p->back[8]);
   ok = ok && did(p, tg_queue_replay(q, g, NULL));   /* whose end nobody waits for but the free */
-  tg_graph_free(g), tg_graph_free(copying);
+  tg_graph_free(g), tg_graph_free(copying), tg_graph_free(large);
   tg_queue_free(q);
   return ok;
 }
