@@ -94,18 +94,12 @@ static bool place_of(tg_job *j, const tg_uop *load, tg_linear *place) {
   return true;
 }
 
-static int64_t coefficient_of(const tg_linear *place, const tg_uop *range) {
-  for (uint32_t i = 0; i < place->n; i++)
-    if (place->atom[i] == range) return place->coefficient[i];
-  return 0;
-}
-
 /* How many neighbours along the group, fused, lie side by side at a multiple of as many, behind one gate: at most
  * `most`. 0: neighbours do not lie side by side. Those of the last range alone: beyond it subscripts are quotients. */
 static uint32_t vector_along(tg_job *j, const tg_uop *load, const group *g, uint32_t most) {
   const tg_uop *last = g->range[g->n - 1];
   tg_linear place;
-  if (!place_of(j, load, &place) || coefficient_of(&place, last) != 1) return 0;
+  if (!place_of(j, load, &place) || tg_linear_coefficient(&place, last) != 1) return 0;
   if (tg_gate(load) && tg_uses(j, tg_gate(load), last)) return 1;
   while (most > 1 && (tg_extent(last)->arg % most || place.constant % most)) most /= 2;
   for (uint32_t i = 0; i < place.n; i++) {

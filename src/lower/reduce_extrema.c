@@ -59,17 +59,11 @@ static bool finds_extreme(tg_job *j, const tg_rules *rules, const tg_uop *reduce
   return true;
 }
 
-static int64_t coefficient_of(const tg_linear *l, const tg_uop *range) {
-  for (uint32_t i = 0; i < l->n; i++)
-    if (l->atom[i] == range) return l->coefficient[i];
-  return 0;
-}
-
 /* Do places grow from each iteration of the loops, outermost first, to the next? */
 static bool grows(tg_job *j, const tg_linear *place, uint32_t n, const tg_uop *const *loop) {
   tg_i128 inside = 0;
   for (uint32_t i = n; i-- > 0;) {
-    int64_t step = coefficient_of(place, loop[i]);
+    int64_t step = tg_linear_coefficient(place, loop[i]);
     if (step <= inside) return false;
     if (i) inside += (tg_i128)step * (tg_bounds_of(j, tg_extent(loop[i])).hi - 1);
     if (inside > INT32_MAX) return false;

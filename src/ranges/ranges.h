@@ -22,6 +22,7 @@ void tg_linear_of(tg_job *j, const tg_uop *u, tg_linear *out);               /* 
 bool tg_linear_add(tg_job *j, const tg_linear *a, const tg_linear *b, int64_t factor, tg_linear *out);
 const tg_uop *tg_linear_build(tg_job *j, const tg_linear *l);               /* in normal form if the atoms are */
 tg_bounds tg_linear_bounds(tg_job *j, const tg_linear *l);
+int64_t tg_linear_coefficient(const tg_linear *l, const tg_uop *atom);      /* 0: the sum has it not */
 
 /* ---- rewrite.c: rules as text, bounded iterative rewriting, trace ---- */
 typedef struct tg_rules tg_rules;   /* compiled, immutable, shared by jobs of a context */

@@ -244,3 +244,8 @@ const tg_uop *tg_rewrite_sum(tg_job *j, const tg_uop *v) {
   const tg_uop *w = build_normal(j, &r);
   return w == v ? NULL : w;
 }
+
+int64_t tg_linear_coefficient(const tg_linear *l, const tg_uop *atom) {
+  int i = find(l, atom);
+  return i < 0 ? 0 : l->coefficient[i];
+}
