@@ -190,7 +190,8 @@ static void price_plans(const choosing *w, tg_nest_choice *choice, const uint8_t
 /* fast: the program will have fast functions. */
 static void choose_words(tg_job *j, const tg_lowering *l, const tg_uop *raised, tg_decisions *c, bool fast) {
   enum { ALONE = 8 };   /* after this many tries all nests get simpler at once, not the refused one alone */
-  uint32_t nests = raised->n + 1, decisions = c ? c->made.n : 0;
+  /* the nests, those that kept sums add, and one for what is said of all */
+  uint32_t nests = raised->n + 2 * TG_NEST_KEPT + 1, decisions = c ? c->made.n : 0;
   uint8_t *rung = tg_new(&j->env, uint8_t, nests);
   tg_nest_choice *choice = l->price ? tg_new(&j->env, tg_nest_choice, nests) : NULL;
   choosing w = {

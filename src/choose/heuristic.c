@@ -324,14 +324,16 @@ static const tg_plan *decide_plan(tg_nest *n, uint32_t index) {
 
 void tg_nest_choose_all(tg_nest *n, const tg_uop *raised) {
   tg_job *j = n->j;
-  uint32_t buffers = j->buffers.n;
   for (uint32_t i = 0; n->choice && i < n->rungs; i++) n->choice[i].taken = NULL;
   tg_schedule_begin(&n->s, j, n->l, tg_plain(j, raised));
   see(n);
+  n->index = n->rungs ? n->rungs - 1 : 0;   /* for all nests */
+  if (!tg_target_is_source(n->l->target) && rung_of(n, n->index) == TG_RUNG_ALL) tg_nest_keep(n);
   if (tg_target_is_device(n->l->target)) {
     if (rung_of(n, 0) == TG_RUNG_ALL) tg_nest_device(n);
     return;
   }
+  uint32_t buffers = j->buffers.n;
   for (uint32_t i = n->s.sink->n; i-- > 0;) {
     if (n->s.sink->src[i]->op != TG_OP_END || rung_of(n, i) > TG_RUNG_ALL) continue;
     n->index = i;

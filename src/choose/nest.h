@@ -129,6 +129,9 @@ bool tg_nest_contraction(tg_nest *n);
 bool tg_nest_movement(tg_nest *n);
 /* The first loop from which on the loops of a perfect nest may stand in any order; the depth: there is none. */
 uint32_t tg_nest_in_any_order(tg_nest *n);
+/* What is kept of sums that are needed more than once, TG_NEST_KEPT of them at most: each makes a buffer and a nest. */
+enum { TG_NEST_KEPT = 4 };
+void tg_nest_keep(tg_nest *n);
 /* Words to begin with, for a nest that is not perfect; they change the program that the classes see. */
 /* at: of the nest in the program; authored: buffers that are the author's */
 void tg_nest_rows(tg_nest *n, uint32_t at, uint32_t authored);

@@ -23,7 +23,7 @@ static void flatten(const tg_uop *u, conditions *out) {
   }
 }
 
-static bool in_bounds(tg_job *j, const tg_uop *load, const tg_uop *gate) {
+bool tg_surely_in_bounds(tg_job *j, const tg_uop *load, const tg_uop *gate) {
   const tg_uop *define = tg_define_of(load->src[0]);
   tg_facts facts = {NULL, gate};
   for (uint32_t d = 0; d < tg_access_rank(load); d++) {
@@ -47,7 +47,7 @@ static const tg_uop *needed(tg_job *j, const tg_uop *load, const conditions *spa
     for (uint32_t k = 0; k < spare->n; k++) known |= spare->c[k] == all.c[i];
     for (uint32_t k = 0; k < all.n; k++)
       if (k != i && all.c[k]) rest = tg_and(j, rest, all.c[k]);
-    if (!known || !in_bounds(j, load, rest)) continue;
+    if (!known || !tg_surely_in_bounds(j, load, rest)) continue;
     all.c[i] = NULL;
     dropped = true;
   }

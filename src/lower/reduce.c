@@ -84,14 +84,7 @@ static bool over_threads(const tg_uop *reduce) {
 static bool proved_alone(state *s, const tg_uop *load) {
   const tg_buffer *b = tg_buffer_info(s->j, load->src[0]);
   if (b->role != TG_ROLE_IN && b->role != TG_ROLE_INOUT) return false;
-  const tg_uop *define = tg_define_of(load->src[0]);
-  tg_facts gate = {NULL, tg_gate(load)};
-  for (uint32_t i = 0; i < tg_access_rank(load); i++) {
-    const tg_uop *sub = load->src[1 + i];
-    if (!tg_proves(s->j, gate.fact ? &gate : NULL, tg_op2(s->j, TG_OP_LE, tg_index(s->j, 0), sub)) ||
-        !tg_proves(s->j, gate.fact ? &gate : NULL, tg_op2(s->j, TG_OP_LT, sub, define->src[i]))) return false;
-  }
-  return true;
+  return tg_surely_in_bounds(s->j, load, tg_gate(load));
 }
 
 /* Can u be evaluated in list l? It may use ranges around l and memory that nothing stores to. */

@@ -35,6 +35,8 @@ const tg_uop *tg_raise_accumulation(tg_job *j, const tg_uop *end);
 /* Pass raise (raise_loosen.c): drops the gates of loads of inputs that are not needed for bounds, only decide
  * whether the value is used. Takes and leaves a plain program. */
 const tg_uop *tg_loosen_gates(tg_job *j, const tg_uop *plain);
+/* Is the load in bounds where the gate (NULL: nothing) is true, whatever else is true there? */
+bool tg_surely_in_bounds(tg_job *j, const tg_uop *load, const tg_uop *gate);
 /* Pass reduce (reduce_same.c): makes one node of reductions that are equal up to the names of their ranges and the
  * order of commutative operands. */
 const tg_uop *tg_same_reductions(tg_job *j, const tg_uop *sink);

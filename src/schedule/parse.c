@@ -447,7 +447,8 @@ static void print_items(printing *p, item all) {
         tg_str_printf(p->t, " %s %lld", o->names[p->name], (long long)o->number[p->name]);
     else if (item_is(x, "I")) tg_str_printf(p->t, " %s", o->expr);
     else if (name_meant(x)) tg_str_printf(p->t, " %s", o->names[p->name++]);
-    else if (item_is(x, "as1") || item_is(x, "as2")) print_names(p, " as");
+    else if (item_is(x, "as1")) tg_str_printf(p->t, " as %s", o->names[p->name++]);
+    else if (item_is(x, "as2")) print_names(p, " as");
     else if (item_is(x, "in1")) {
       if (o->tile) tg_str_printf(p->t, " in %s", o->tile);
     } else if (item_is(x, "(E)")) tg_str_printf(p->t, "(%s)", o->expr);
@@ -492,7 +493,7 @@ static const char *item_usage(item x) {
                {"{..}", "[of s ..] [as Bp[layout] as type] [pitch=n] [fill=v] [align=n] "
                         "[space=local|reg|thread|team|packed] [depth=n] [with S[j] = sum(k, ..)]"},
                {"[N as2]", "[n [as r0 r1]]"},
-               {"[of R]", "[of s]"}};
+               {"[of R]", "[of s]"},      {"[at R]", "[at s]"}};
   for (uint32_t i = 0; i < TG_COUNT(usage); i++)
     if (item_is(x, usage[i].item)) return usage[i].usage;
   return NULL;

@@ -2,6 +2,7 @@
  * See plain.h. */
 #include <math.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include "plain.h"
 
@@ -557,6 +558,38 @@ KERNEL(greatest) {
   }
 }
 
+KERNEL(layers) {
+  long M = n[0], K = n[1], H = n[2], N = n[3];
+  IN(float, x, 0); IN(float, w, 1); IN(float, v, 2); OUT(float, y, 3);
+  float *t = malloc((size_t)H * sizeof *t);
+  for (long i = 0; i < M && t; i++) {
+    for (long h = 0; h < H; h++) t[h] = 0;
+    for (long k = 0; k < K; k++)
+      for (long h = 0; h < H; h++) t[h] += x[i * K + k] * w[k * H + h];
+    for (long j = 0; j < N; j++) y[i * N + j] = 0;
+    for (long h = 0; h < H; h++)
+      for (long j = 0; j < N; j++) y[i * N + j] += (t[h] > 0 ? t[h] : 0) * v[h * N + j];
+  }
+  free(t);
+}
+
+KERNEL(scores) {
+  long H = n[0], T = n[1], D = n[2];
+  IN(float, q, 0); IN(float, k, 1); IN(float, bias, 2); OUT(float, y, 3);
+  for (long h = 0; h < H; h++)
+    for (long i = 0; i < T; i++) {
+      float *row = y + (h * T + i) * T, m = -INFINITY, s = 0;
+      for (long j = 0; j < T; j++) {
+        float sum = 0;
+        for (long d = 0; d < D; d++) sum += q[(h * T + i) * D + d] * k[(h * T + j) * D + d];
+        row[j] = sum * 0.125f + bias[i * T + j];
+        m = row[j] > m ? row[j] : m;
+      }
+      for (long j = 0; j < T; j++) s += row[j] = expf(row[j] - m);
+      for (long j = 0; j < T; j++) row[j] /= s;
+    }
+}
+
 const bench_plain bench_plains[] = {{"argmax", argmax},
                                     {"bf16mm", bf16mm},
                                     {"bmm", bmm},
@@ -580,6 +613,7 @@ const bench_plain bench_plains[] = {{"argmax", argmax},
                                     {"knn", knn},
                                     {"layernorm", layernorm},
                                     {"layernorm_channels", layernorm_channels},
+                                    {"layers", layers},
                                     {"linear_relu", linear_relu},
                                     {"max_plus", max_plus},
                                     {"maxpool", maxpool},
@@ -592,6 +626,7 @@ const bench_plain bench_plains[] = {{"argmax", argmax},
                                     {"rmsnorm", rmsnorm},
                                     {"rope", rope},
                                     {"scan", scan},
+                                    {"scores", scores},
                                     {"selective_scan", selective_scan},
                                     {"sobel", sobel},
                                     {"softmax", softmax},

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: MIT
+ * keep: a sum that is needed more than once is computed once for each value of the ranges that it changes with, into
+ * memory, ahead of its uses.
+ *
+ *   for i { for j { y[i,j] = sum(h, max(sum(k, a[i,k] * b[k,h]), 0) * c[h,j]) } }         keep k as t      becomes
+ *
+ *   for i { for h { t[i,h] = sum(k, a[i,k] * b[k,h]) } }
+ *   for i { for j { y[i,j] = sum(h, max(t[i,h], 0) * c[h,j]) } }
+ *
+ * Reductions are the same one if they differ in the names of ranges alone (softmax of a product has three). `at r`
+ * keeps what one iteration of loop r needs, in registers or memory of its own; else t has room for all.
+ *
+ * Legal if nothing of the program, or of an iteration of r, stores to what the sum reads, if the sum's reads are in
+ * bounds wherever it is now computed, and if t's size has a bound. The sum itself is as it was, to the bit. */
+#include "lower/sweep.h"
+#include "schedule/keep.h"
+
+enum { PATIENCE = 4096, OPEN = 1024 };
+
+/* ---- which reductions are the same ---- */
+
+typedef struct {
+  const tg_kept_scope *scope;
+  tg_job *j;
+  uint32_t steps, n;
+  const tg_uop *from[2 * TG_KEEP_RANK], *to[2 * TG_KEEP_RANK];   /* ranges of the one, and of the other */
+} matching;
+
+static bool inside(const tg_kept_scope *g, const tg_uop *range) {
+  uint32_t o = tg_range_ordinal(range);
+  return o < g->ranges && g->inside[o];
+}
+
+static bool alike(matching *m, const tg_uop *a, const tg_uop *b);
+
+static bool alike_ranges(matching *m, const tg_uop *a, const tg_uop *b) {
+  if (!inside(m->scope, a) || !inside(m->scope, b)) return a == b;
+  for (uint32_t i = 0; i < m->n; i++)
+    if (m->from[i] == a || m->to[i] == b) return m->from[i] == a && m->to[i] == b;
+  if (m->n == TG_COUNT(m->from) || !alike(m, tg_extent(a), tg_extent(b))) return false;
+  m->from[m->n] = a;
+  m->to[m->n++] = b;
+  return true;
+}
+
+static bool alike_sources(matching *m, const tg_uop *a, const tg_uop *b, bool turned) {
+  for (uint32_t i = 0; i < a->n; i++)
+    if (!alike(m, a->src[i], b->src[turned ? 1 - i : i])) return false;
+  return true;
+}
+
+/* Equal but for the names of ranges that are bound in the scope. */
+static bool alike(matching *m, const tg_uop *a, const tg_uop *b) {
+  if (a->op != b->op || a->type != b->type || a->lanes != b->lanes || a->n != b->n) return false;
+  if (++m->steps > PATIENCE) return false;
+  if (a->op == TG_OP_RANGE) return alike_ranges(m, a, b);
+  if (a->arg != b->arg) return false;
+  if (a->op == TG_OP_DEFINE || !a->n) return a == b;
+  uint32_t known = m->n;
+  if (alike_sources(m, a, b, false)) return true;
+  m->n = known;
+  return a->n == 2 && tg_ops[a->op].flags & TG_OPF_C && alike_sources(m, a, b, true);
+}
+
+/* ---- what a reduction changes with, and how often it is computed ---- */
+
+static bool binds(const tg_uop *reduce, const tg_uop *range) {
+  for (uint32_t i = 0; i < tg_reduce_info(reduce).ranges; i++)
+    if (tg_reduce_ranges(reduce)[i] == range) return true;
+  return false;
+}
+
+static double trips(tg_job *j, const tg_uop *range) {
+  const tg_uop *extent = tg_extent(range);
+  if (extent->op == TG_OP_CONST) return (double)extent->arg;
+  tg_bounds b = tg_bounds_of(j, extent);
+  return b.hi > 0 && b.hi <= OPEN ? (double)b.hi : OPEN;
+}
+
+/* The ranges of the scope that u uses and does not bind, outermost first. False: there are too many. */
+static bool free_ranges(const tg_kept_scope *g, const tg_uop *u, const tg_uop **out, uint32_t *n) {
+  tg_schedule *s = g->s;
+  uint32_t count;
+  const tg_uop **order = tg_toposort(s->j, u, &count);
+  *n = 0;
+  for (uint32_t i = 0; i < s->sites.n; i++) {
+    const tg_uop *range = s->sites.data[i].range;
+    bool used = inside(g, range) && tg_uses(s->j, u, range), known = false;
+    for (uint32_t k = 0; k < count && used; k++) used = order[k]->op != TG_OP_REDUCE || !binds(order[k], range);
+    for (uint32_t k = 0; k < *n; k++) known |= out[k] == range;
+    if (!used || known) continue;
+    if (*n == TG_KEEP_RANK) return false;
+    out[(*n)++] = range;
+  }
+  return true;
+}
+
+/* How often a value is computed that stands in loops of the scope, of which it uses some: in the innermost of these. */
+static double times_in_loops(const tg_kept_scope *g, const tg_uop *u, const tg_site *sites, uint32_t parent) {
+  double times = 1;
+  bool counts = false;
+  for (; parent != UINT32_MAX && inside(g, sites[parent].range); parent = sites[parent].parent) {
+    counts |= tg_uses(g->s->j, u, sites[parent].range);
+    if (counts) times *= trips(g->s->j, sites[parent].range);
+  }
+  return times;
+}
+
+/* Of those below root: in u's own place, or in the reductions around it. */
+static double times_in(const tg_kept_scope *g, const tg_uop *root, const tg_uop *u, uint32_t parent) {
+  tg_job *j = g->s->j;
+  uint32_t n;
+  const tg_uop **order = tg_toposort(j, root, &n);
+  double times = 0, around;
+  for (uint32_t i = 0; i < n; i++) {
+    const tg_uop *v = order[i];
+    bool direct = v->op == TG_OP_REDUCE && v != u && tg_uses(j, v, u), uses = false;
+    for (uint32_t k = 0; k < n && direct; k++)
+      direct = order[k]->op != TG_OP_REDUCE || order[k] == u || order[k] == v || !tg_uses(j, v, order[k]) ||
+               !tg_uses(j, order[k], u);
+    if (!direct) continue;
+    around = 1;
+    for (uint32_t k = 0; k < tg_reduce_info(v).ranges; k++) {
+      uses |= tg_uses(j, u, tg_reduce_ranges(v)[k]);
+      around *= trips(j, tg_reduce_ranges(v)[k]);
+    }
+    if (uses) times += around * times_in(g, root, v, parent);
+  }
+  return times ? times : times_in_loops(g, u, g->s->sites.data, parent);
+}
+
+static double terms_of(tg_job *j, const tg_uop *reduce) {
+  double terms = 1;
+  for (uint32_t i = 0; i < tg_reduce_info(reduce).ranges; i++) terms *= trips(j, tg_reduce_ranges(reduce)[i]);
+  return terms;
+}
+
+/* ---- what there is to keep ---- */
+
+/* Those of the same iterations are computed once already. */
+static void add_use(tg_job *j, tg_kept *k, const tg_kept_use *use) {
+  double most = 0;
+  for (uint32_t i = 0; i < k->uses.n; i++) {
+    const tg_kept_use *other = &k->uses.data[i];
+    if (!memcmp(other->range, use->range, sizeof use->range) && other->times > most) most = other->times;
+  }
+  tg_push(&j->env, &k->uses, *use);
+  if (use->times > most) k->times += use->times - most;
+}
+
+static void note(tg_kept_scope *g, const tg_uop *reduce, double times) {
+  tg_job *j = g->s->j;
+  const tg_uop *mine[TG_KEEP_RANK];
+  uint32_t n;
+  if (!free_ranges(g, reduce, mine, &n)) return;
+  for (uint32_t i = 0; i < g->kept.n; i++) {
+    tg_kept *k = &g->kept.data[i];
+    matching m = {.scope = g, .j = j};
+    if (k->rank != n || !alike(&m, k->first, reduce)) continue;
+    tg_kept_use use = {.reduce = reduce, .times = times};
+    for (uint32_t d = 0; d < n; d++)
+      for (uint32_t q = 0; q < m.n; q++)
+        if (m.from[q] == k->range[d]) use.range[d] = m.to[q];
+    add_use(j, k, &use);
+    return;
+  }
+  tg_kept k = {.first = reduce, .rank = n, .once = 1, .terms = terms_of(j, reduce)};
+  tg_kept_use use = {.reduce = reduce, .times = times};
+  for (uint32_t d = 0; d < n; d++) {
+    use.range[d] = k.range[d] = mine[d];
+    k.once *= trips(j, mine[d]);
+  }
+  add_use(j, &k, &use);
+  tg_push(&j->env, &g->kept, k);
+}
+
+static void see(tg_kept_scope *g, const tg_uop *u) {
+  if (u->op == TG_OP_END) {
+    for (uint32_t i = 1; i < u->n; i++) see(g, u->src[i]);
+    return;
+  }
+  if (u->op != TG_OP_STORE) return;
+  tg_schedule *s = g->s;
+  uint32_t n, parent = UINT32_MAX;
+  for (uint32_t i = 0; i < s->stores.n; i++)
+    if (s->stores.data[i].store == u) parent = s->stores.data[i].parent;
+  const tg_uop **order = tg_toposort(s->j, u, &n);
+  for (uint32_t i = 0; i < n; i++)
+    if (order[i]->op == TG_OP_REDUCE && !tg_reduce_info(order[i]).generic)
+      note(g, order[i], times_in(g, u, order[i], parent));
+}
+
+static void mark(tg_kept_scope *g, const tg_uop *u) {
+  uint32_t n;
+  const tg_uop **order = tg_toposort(g->s->j, u, &n);
+  for (uint32_t i = 0; i < n; i++) {
+    const tg_uop *v = order[i];
+    if (v->op == TG_OP_END) g->inside[tg_range_ordinal(v->src[0])] = 1;
+    for (uint32_t k = 0; v->op == TG_OP_REDUCE && k < tg_reduce_info(v).ranges; k++)
+      g->inside[tg_range_ordinal(tg_reduce_ranges(v)[k])] = 1;
+  }
+}
+
+tg_kept_scope tg_keep_scope(tg_schedule *s, const tg_uop *around) {
+  uint32_t from = around->op == TG_OP_END;
+  tg_kept_scope g = {.s = s, .around = around, .ranges = s->j->ranges.n};
+  g.inside = tg_new(&s->j->env, uint8_t, g.ranges + 1);
+  for (uint32_t i = from; i < around->n; i++) mark(&g, around->src[i]);
+  for (uint32_t i = from; i < around->n; i++) see(&g, around->src[i]);
+  return g;
+}
+
+/* ---- may it be kept ---- */
+
+static bool stores_to(tg_job *j, const tg_uop *u, const tg_uop *define) {
+  if (u->op == TG_OP_DEFINE) return u == define;
+  if (u->op == TG_OP_STORE) return tg_define_of(u->src[0]) == define;
+  for (uint32_t i = 1; u->op == TG_OP_END && i < u->n; i++)
+    if (stores_to(j, u->src[i], define)) return true;
+  return false;
+}
+
+static const char *bad_kind(const tg_kept_scope *g, const tg_uop *range) {
+  tg_kind k = tg_range_kind(range);
+  if (k == TG_LOOP || k == TG_REDUCE || k == TG_GLOBAL || k == TG_THREAD) return NULL;
+  return tg_format(&g->s->j->env, "%s is %s already", tg_range_text(g->s, range), tg_kind_name[k]);
+}
+
+static bool needs(tg_job *j, const tg_uop *statement, const tg_kept *k) {
+  for (uint32_t i = 0; i < k->uses.n; i++)
+    if (tg_uses(j, statement, k->uses.data[i].reduce)) return true;
+  return false;
+}
+
+/* Between the place where it is kept and its last use. */
+static bool stored_meanwhile(const tg_kept_scope *g, const tg_kept *k, const tg_uop *define) {
+  uint32_t first = g->around->op == TG_OP_END, last = g->around->n;
+  while (first < last && !needs(g->s->j, g->around->src[first], k)) first++;
+  while (first < last && !needs(g->s->j, g->around->src[last - 1], k)) last--;
+  for (uint32_t i = first; i < last; i++)
+    if (stores_to(g->s->j, g->around->src[i], define)) return true;
+  return false;
+}
+
+const char *tg_keep_hindrance(const tg_kept_scope *g, const tg_kept *k) {
+  tg_job *j = g->s->j;
+  uint32_t n;
+  double room = 1;
+  const tg_uop **order = tg_toposort(j, k->first, &n);
+  for (uint32_t d = 0; d < k->rank; d++) {
+    tg_bounds b = tg_bounds_of(j, tg_extent(k->range[d]));
+    const char *kind = bad_kind(g, k->range[d]);
+    if (kind) return kind;
+    for (uint32_t i = 0; i < g->s->sites.n; i++)
+      if (inside(g, g->s->sites.data[i].range) && tg_uses(j, tg_extent(k->range[d]), g->s->sites.data[i].range))
+        return tg_format(&j->env, "the extent of %s changes", tg_range_text(g->s, k->range[d]));
+    if (tg_loads_below(j, tg_extent(k->range[d])))
+      return tg_format(&j->env, "the extent of %s is read from memory", tg_range_text(g->s, k->range[d]));
+    room *= b.hi > 0 ? (double)b.hi : 1;
+  }
+  if (room > TG_COPY_MOST) return "it would have more than 2^26 elements";
+  for (uint32_t i = 0; i < n; i++) {
+    if (order[i]->op == TG_OP_RANGE && inside(g, order[i]) && bad_kind(g, order[i])) return bad_kind(g, order[i]);
+    if (order[i]->op != TG_OP_LOAD) continue;
+    const char *name = tg_buffer_info(j, order[i]->src[0])->name;
+    if (stored_meanwhile(g, k, tg_define_of(order[i]->src[0])))
+      return tg_format(&j->env, "%s, which it reads, is stored to", name);
+    if (!tg_surely_in_bounds(j, order[i], tg_gate(order[i])))
+      return tg_format(&j->env, "whether its read of %s is in bounds depends on where it stands", name);
+  }
+  return NULL;
+}
+
+/* ---- the word ---- */
+
+typedef struct {
+  tg_schedule *s;
+  const tg_opt *o;
+  tg_axis over;
+  uint32_t kept;
+  const char *why;
+} keeping;
+
+static bool named(const keeping *w, const tg_kept *k) {
+  for (uint32_t i = 0; i < k->uses.n; i++)
+    for (uint32_t q = 0; q < w->over.n; q++)
+      if (binds(k->uses.data[i].reduce, w->over.site[q].range)) return true;
+  return false;
+}
+
+/* The reduction with ranges of its own, stored for all values of them. */
+static const tg_uop *filled(keeping *w, const tg_kept *k, const tg_uop *define) {
+  tg_job *j = w->s->j;
+  const tg_uop *from[64], *to[64];
+  uint32_t n = 0, count;
+  for (; n < k->rank; n++) from[n] = k->range[n];
+  const tg_uop **order = tg_toposort(j, k->first, &count);
+  for (uint32_t i = 0; i < count; i++)
+    for (uint32_t q = 0; order[i]->op == TG_OP_REDUCE && q < tg_reduce_info(order[i]).ranges; q++) {
+      if (n == TG_COUNT(from)) tg_fail_at(j, w->o->pos, "keep: the reduction has more than 64 ranges");
+      from[n++] = tg_reduce_ranges(order[i])[q];
+    }
+  for (uint32_t i = 0; i < n; i++) {
+    const tg_range_info *info = &j->ranges.data[tg_range_ordinal(from[i])];
+    const tg_uop *extent = tg_substitute(j, tg_extent(from[i]), i, from, to);
+    to[i] = tg_range_new(j, info->name, extent, i < k->rank ? TG_LOOP : TG_REDUCE, UINT32_MAX, info->pos);
+  }
+  const tg_uop *value = tg_substitute(j, k->first, n, from, to), *u = tg_store(j, define, to, value, NULL, 0);
+  tg_set_pos(j, u, w->o->pos);
+  for (uint32_t d = k->rank; d-- > 0;) u = tg_end(j, to[d], 1, &u);
+  return u;
+}
+
+static const tg_uop *room_for(keeping *w, const tg_kept *k, bool all) {
+  tg_job *j = w->s->j;
+  const tg_uop *dims[TG_KEEP_RANK];
+  for (uint32_t d = 0; d < k->rank; d++) {
+    tg_bounds b = tg_bounds_of(j, tg_extent(k->range[d]));
+    dims[d] = tg_index(j, b.hi > 0 ? (int64_t)b.hi : 1);
+  }
+  tg_buffer info = {.name = w->o->names[1],
+                    .space = all ? TG_SPACE_LOCAL : TG_SPACE_REG,
+                    .role = TG_ROLE_TEMP,
+                    .rank = (uint8_t)k->rank,
+                    .type = k->first->type,
+                    .align = all ? 64 : 0,
+                    .pos = w->o->pos};
+  return tg_define(j, info, 1, dims, NULL, true);
+}
+
+/* The statements of the scope, with what is kept ahead of the first that needs it. */
+static tg_statements kept_statements(keeping *w, const tg_kept_scope *g) {
+  tg_job *j = w->s->j;
+  bool loop = g->around->op == TG_OP_END;
+  tg_statements out = {0};
+  TG_VEC(const tg_uop *) from = {0}, to = {0};
+  uint8_t *done = tg_new(&j->env, uint8_t, g->kept.n + 1);
+  for (uint32_t i = loop; i < g->around->n; i++) {
+    const tg_uop *u = g->around->src[i];
+    for (uint32_t q = 0; q < g->kept.n; q++) {
+      const tg_kept *k = &g->kept.data[q];
+      if (done[q] || !needs(j, u, k) || !named(w, k)) continue;
+      const char *why = tg_keep_hindrance(g, k);
+      done[q] = 1;
+      if (why) {
+        w->why = why;
+        continue;
+      }
+      const tg_uop *define = room_for(w, k, !loop);
+      tg_push(&j->env, &out, define);
+      tg_push(&j->env, &out, filled(w, k, define));
+      for (uint32_t p = 0; p < k->uses.n; p++) {
+        tg_push(&j->env, &from, k->uses.data[p].reduce);
+        tg_push(&j->env, &to, tg_load(j, define, k->uses.data[p].range, NULL, NULL, 0));
+      }
+      w->kept++;
+    }
+    tg_push(&j->env, &out, from.n ? tg_substitute(j, u, from.n, from.data, to.data) : u);
+  }
+  return out;
+}
+
+static void kept_loop(tg_schedule *s, const tg_uop *end, tg_statements *out, void *user) {
+  keeping *w = user;
+  tg_kept_scope g = tg_keep_scope(s, end);
+  tg_statements list = kept_statements(w, &g);
+  tg_push(&s->j->env, out, tg_end_like(s, end, end->src[0], list.n, list.data));
+}
+
+void tg_opt_keep(tg_schedule *s, const tg_opt *o) {
+  keeping w = {.s = s, .o = o, .over = tg_axis_find(s, o, o->names[0])};
+  if (w.over.site[0].owner->op != TG_OP_REDUCE)
+    tg_fail_at(s->j, o->pos, "keep: %s is no range of a reduction", tg_range_text(s, w.over.site[0].range));
+  if (o->n > 2) {
+    tg_axis at = tg_axis_find(s, o, o->names[2]);
+    if (at.site[0].owner->op != TG_OP_END)
+      tg_fail_at(s->j, o->pos, "keep: %s is a range of a reduction, and no loop", tg_range_text(s, at.site[0].range));
+    for (uint32_t i = 0; i < at.n; i++) s->sink = tg_replace_end(s, s->sink, at.site[i].range, kept_loop, &w);
+  } else {
+    tg_kept_scope g = tg_keep_scope(s, s->sink);
+    tg_statements list = kept_statements(&w, &g);
+    s->sink = tg_sink(s->j, list.n, list.data);
+  }
+  const char *range = tg_range_text(s, w.over.site[0].range);
+  if (w.why) tg_fail_at(s->j, o->pos, "keep: a reduction over %s cannot be kept: %s", range, w.why);
+  if (!w.kept) tg_fail_at(s->j, o->pos, "keep: no reduction over %s stands there", range);
+}
