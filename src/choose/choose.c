@@ -26,6 +26,7 @@ static void choose_and_try(void *arg) {
   tg_nest_choose_all(&c->n, c->raised);
   j->ranges.n = ranges;   /* pass schedule makes these again: the same nodes, with the same names */
   j->buffers.n = buffers;
+  tg_names_free(j);
   for (uint32_t b = 0; b < buffers; b++) j->buffers.data[b].demand = demand[b]; /* choosing changed some */
   if (!c->given && j->opts.n) c->judge(j, c->l, c->raised);
 }

@@ -4,17 +4,32 @@
  * nest that fills the memory is a product again, and the nest behind it rows. */
 #include <math.h>
 #include "choose/device.h"
+#include "dsl/functions.h"
 #include "schedule/keep.h"
 
-/* Operations that a term takes, its addition included; a product goes with that. */
-static double operations(tg_job *j, const tg_uop *reduce) {
-  uint32_t n;
-  const tg_uop **order = tg_toposort(j, reduce->src[0], &n);
-  double count = reduce->src[0]->op == TG_OP_MUL ? 0 : 1;
-  for (uint32_t i = 0; i < n; i++)
-    count += order[i]->type != TG_INDEX && order[i]->type != TG_BOOL && order[i]->n &&
-             (tg_ops[order[i]->op].flags & TG_OPF_W || order[i]->op == TG_OP_REDUCE);
-  return count;
+/* Does it take more than an addition? */
+static bool is_slow(const tg_uop *u) {
+  return u->op == TG_OP_FDIV || u->op == TG_OP_SQRT || tg_is_function(u->op);
+}
+
+/* Operations of a value, without those of reductions inside; a product goes with the sum that it is added to. */
+static double operations(tg_nest *n, const tg_uop *value) {
+  tg_job *j = n->j;
+  const tg_machine *m = &n->l->target->machine;
+  uint32_t count, inside;
+  double all = 0;
+  const tg_uop **order = tg_toposort(j, value, &count);
+  for (uint32_t i = 0; i < count; i++) {
+    const tg_uop *u = order[i];
+    if (u->type == TG_INDEX || u->type == TG_BOOL || !u->n || !(tg_ops[u->op].flags & TG_OPF_W)) continue;
+    if (tg_is_function(u->op)) {
+      tg_toposort(j, tg_function_definition(j, u->op, u->type), &inside);
+      all += inside;
+    } else if (is_slow(u) && m->divide > 0)
+      all += (u->op == TG_OP_SQRT ? m->square_root : m->divide) / tg_nest_cycles(n, m->fma);
+    else all++;
+  }
+  return all;
 }
 
 /* Cycles of a core for an operation, and for a byte that is read or written. */
@@ -43,46 +58,64 @@ static double bytes_of(tg_job *j, const tg_uop *reduce) {
   return bytes;
 }
 
-/* Cycles that are saved, less those of memory. */
-static double gain(const tg_nest *n, const tg_kept *k) {
-  double size = (double)tg_type_bytes(k->first->type), saved = (k->times - k->once) * k->terms;
-  rates r = rates_of(n, size, size * k->once);
-  double term = operations(n->j, k->first) * r.operation;
-  if (tg_target_is_device(n->l->target)) term = fmax(term, bytes_of(n->j, k->first) * r.read);
-  return saved * term - size * (k->times * r.read + k->once * r.write) - r.launch;
+/* Cycles of a core for one value. */
+static double cycles_of(tg_nest *n, const tg_repeated *k, const rates *r) {
+  const tg_uop *term = k->core->src[0];
+  double terms = 1;
+  if (k->core->op != TG_OP_REDUCE) return operations(n, k->first) * r->operation;
+  for (uint32_t i = 0; i < tg_reduce_info(k->core).ranges; i++)
+    terms *= tg_repeats_trips(n->j, tg_reduce_ranges(k->core)[i]);
+  double computed = fmax(operations(n, term) + (term->op != TG_OP_MUL), 1) * r->operation;
+  return terms * (tg_target_is_device(n->l->target) ? fmax(computed, bytes_of(n->j, k->core) * r->read) : computed);
 }
 
-/* The one whose keeping gains most; NULL: there is none. */
-static const tg_kept *best_of(const tg_nest *n, const tg_kept_scope *g) {
-  const tg_kept *best = NULL;
-  for (uint32_t i = 0; i < g->kept.n; i++) {
-    const tg_kept *k = &g->kept.data[i];
-    if (k->times > k->once && gain(n, k) > (best ? gain(n, best) : 0) && !tg_keep_hindrance(g, k)) best = k;
+/* Cycles that are saved, less those of memory. A value around a load stands before vectors, several at a time, along a
+ * loop that it does not change with: there it is computed once for them. */
+static double gain(tg_nest *n, const tg_repeated *k) {
+  const tg_target *t = n->l->target;
+  double size = (double)tg_type_bytes(k->first->type), times = k->times, reads = times;
+  rates r = rates_of(n, size, size * k->once);
+  if (k->core->op != TG_OP_REDUCE) times /= t->vector_registers / 8.0, reads = k->once;
+  return (times - k->once) * cycles_of(n, k, &r) - size * (reads * r.read + k->once * r.write) - r.launch;
+}
+
+/* The one whose keeping gains most; NULL: there is none. Of values around loads those that take more than the loads. */
+static const tg_repeated *best_of(tg_nest *n, const tg_repeats *g) {
+  const tg_repeated *best = NULL;
+  for (uint32_t i = 0; i < g->all.n; i++) {
+    const tg_repeated *k = &g->all.data[i];
+    uint32_t count;
+    const tg_uop **order = tg_toposort(n->j, k->first, &count);
+    bool slow = k->core->op == TG_OP_REDUCE;
+    for (uint32_t u = 0; u < count && !slow; u++) slow = is_slow(order[u]);
+    if (!slow || (k->core->op != TG_OP_REDUCE && !k->again) || k->times <= k->once || gain(n, k) <= (best ? gain(n, best) : 0)) continue;
+    if (!tg_keep_hindrance(g, k)) best = k;
   }
   return best;
 }
 
-static bool keep_in(tg_nest *n, const tg_uop *around) {
+static bool keep_in(tg_nest *n, const tg_uop *around, bool loads) {
   tg_job *j = n->j;
-  tg_kept_scope g = tg_keep_scope(&n->s, around);
-  const tg_kept *k = best_of(n, &g);
+  tg_repeats g = tg_repeats_in(&n->s, around, loads);
+  const tg_repeated *k = best_of(n, &g);
   uint32_t from = j->opts.n;
   if (!k || !TG_CHOOSE(n, "keep", 1, 0, 1)) return false;
-  const tg_uop *range = tg_reduce_ranges(k->first)[0];
-  const char *base = j->ranges.data[j->ranges.data[tg_range_ordinal(range)].from].name;
+  const tg_uop *core = k->core, *range = loads ? NULL : tg_reduce_ranges(core)[0];
+  const char *base = loads ? tg_buffer_info(j, core->src[0])->name
+                           : j->ranges.data[j->ranges.data[tg_range_ordinal(range)].from].name;
   bool all = around->op != TG_OP_END;
-  tg_nest_emit(n, "keep %s as %.*s.kept%s%s", tg_axis_name(&n->s, range), (int)strcspn(base, "#"), base,
-               all ? "" : " at ", all ? "" : tg_axis_name(&n->s, around->src[0]));
+  tg_nest_emit(n, "keep %s as %.*s.%s%s%s", loads ? base : tg_axis_name(&n->s, range), (int)strcspn(base, "#"), base,
+               loads ? "value" : "kept", all ? "" : " at ", all ? "" : tg_axis_name(&n->s, around->src[0]));
   tg_nest_apply(n, from);
   return true;
 }
 
 /* For all of the program; else, as for what would be too much, for an iteration of a loop, of outer ones first. */
 static bool keep_one(tg_nest *n) {
-  if (keep_in(n, n->s.sink)) return true;
+  if (keep_in(n, n->s.sink, false) || keep_in(n, n->s.sink, true)) return true;
   for (uint32_t i = 0; i < n->s.sites.n && !tg_target_is_device(n->l->target); i++) {
     const tg_uop *end = n->s.sites.data[i].owner;
-    if (end->op == TG_OP_END && !tg_is_merge(end) && keep_in(n, end)) return true;
+    if (end->op == TG_OP_END && !tg_is_merge(end) && keep_in(n, end, false)) return true;
   }
   return false;
 }

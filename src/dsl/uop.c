@@ -236,8 +236,7 @@ bool tg_job_try(tg_job *j, void (*fn)(void *), void *arg, const char **message) 
   j->buffers.n = buffers;
   j->packings.n = packings;
   j->fired_n = fired;   /* their nodes are of those ranges */
-  j->taken = NULL;   /* what was tried has taken names, which are free again */
-  j->taken_n = j->taken_seen[0] = j->taken_seen[1] = j->taken_seen[2] = 0;
+  tg_names_free(j);
   if (buffers) memcpy(j->buffers.data, before, buffers * sizeof *before);
   return false;
 }
@@ -276,6 +275,11 @@ static void take_name(tg_job *j, const char *name) {
   if (t->name) return;
   *t = (tg_taken){tg_sym(j, name), 1};
   j->taken_n++;
+}
+
+void tg_names_free(tg_job *j) {
+  j->taken = NULL;
+  j->taken_n = j->taken_seen[0] = j->taken_seen[1] = j->taken_seen[2] = 0;
 }
 
 /* The name itself, or the first of NAME.1, NAME.2, .. that nothing in the job has. */

@@ -200,6 +200,8 @@ void tg_job_drop(tg_job *j);
 
 /* Fails with TG_CANCELLED if the caller's flag is set. */
 void tg_job_go_on(tg_job *j);
+/* Names of buffers and ranges that are no longer in the job may be taken again. */
+void tg_names_free(tg_job *j);
 /* Runs fn(arg). False if it fails with an author's error or at a limit: *message then has the error, the ranges and
  * buffers made since are dropped, and the job can be used on. Any other failure unwinds further. */
 bool tg_job_try(tg_job *j, void (*fn)(void *), void *arg, const char **message);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * keep: a sum that is needed more than once is computed once for each value of the ranges that it changes with, into
- * memory, ahead of its uses.
+ * keep: a sum, or what is computed of an element of a buffer, that is needed more than once is computed once for each
+ * value of the ranges that it changes with, into memory, ahead of its uses.
  *
  *   for i { for j { y[i,j] = sum(h, max(sum(k, a[i,k] * b[k,h]), 0) * c[h,j]) } }         keep k as t      becomes
  *
- *   for i { for h { t[i,h] = sum(k, a[i,k] * b[k,h]) } }
- *   for i { for j { y[i,j] = sum(h, max(t[i,h], 0) * c[h,j]) } }
+ *   for i { for h { t[i,h] = max(sum(k, a[i,k] * b[k,h]), 0) } }
+ *   for i { for j { y[i,j] = sum(h, t[i,h] * c[h,j]) } }
  *
- * Reductions are the same one if they differ in the names of ranges alone (softmax of a product has three). `at r`
+ * Values are the same one if they differ in the names of ranges alone (softmax of a product has three). `at r`
  * keeps what one iteration of loop r needs, in registers or memory of its own; else t has room for all.
  *
  * Legal if nothing of the program, or of an iteration of r, stores to what the sum reads, if the sum's reads are in
@@ -20,13 +20,13 @@ enum { PATIENCE = 4096, OPEN = 1024 };
 /* ---- which reductions are the same ---- */
 
 typedef struct {
-  const tg_kept_scope *scope;
+  const tg_repeats *scope;
   tg_job *j;
   uint32_t steps, n;
   const tg_uop *from[2 * TG_KEEP_RANK], *to[2 * TG_KEEP_RANK];   /* ranges of the one, and of the other */
 } matching;
 
-static bool inside(const tg_kept_scope *g, const tg_uop *range) {
+static bool inside(const tg_repeats *g, const tg_uop *range) {
   uint32_t o = tg_range_ordinal(range);
   return o < g->ranges && g->inside[o];
 }
@@ -70,7 +70,7 @@ static bool binds(const tg_uop *reduce, const tg_uop *range) {
   return false;
 }
 
-static double trips(tg_job *j, const tg_uop *range) {
+double tg_repeats_trips(tg_job *j, const tg_uop *range) {
   const tg_uop *extent = tg_extent(range);
   if (extent->op == TG_OP_CONST) return (double)extent->arg;
   tg_bounds b = tg_bounds_of(j, extent);
@@ -78,7 +78,7 @@ static double trips(tg_job *j, const tg_uop *range) {
 }
 
 /* The ranges of the scope that u uses and does not bind, outermost first. False: there are too many. */
-static bool free_ranges(const tg_kept_scope *g, const tg_uop *u, const tg_uop **out, uint32_t *n) {
+static bool free_ranges(const tg_repeats *g, const tg_uop *u, const tg_uop **out, uint32_t *n) {
   tg_schedule *s = g->s;
   uint32_t count;
   const tg_uop **order = tg_toposort(s->j, u, &count);
@@ -95,22 +95,30 @@ static bool free_ranges(const tg_kept_scope *g, const tg_uop *u, const tg_uop **
   return true;
 }
 
+/* A place in a statement, and whether each range counts as two iterations, as many as it may have. */
+typedef struct { const tg_repeats *g; const tg_uop *root; uint32_t parent; bool any; } place;
+
+static double trips(const place *p, const tg_uop *range) {
+  return p->any ? 2 : tg_repeats_trips(p->g->s->j, range);
+}
+
 /* How often a value is computed that stands in loops of the scope, of which it uses some: in the innermost of these. */
-static double times_in_loops(const tg_kept_scope *g, const tg_uop *u, const tg_site *sites, uint32_t parent) {
+static double times_in_loops(const place *p, const tg_uop *u) {
+  const tg_site *sites = p->g->s->sites.data;
   double times = 1;
   bool counts = false;
-  for (; parent != UINT32_MAX && inside(g, sites[parent].range); parent = sites[parent].parent) {
-    counts |= tg_uses(g->s->j, u, sites[parent].range);
-    if (counts) times *= trips(g->s->j, sites[parent].range);
+  for (uint32_t q = p->parent; q != UINT32_MAX && inside(p->g, sites[q].range); q = sites[q].parent) {
+    counts |= tg_uses(p->g->s->j, u, sites[q].range);
+    if (counts) times *= trips(p, sites[q].range);
   }
   return times;
 }
 
 /* Of those below root: in u's own place, or in the reductions around it. */
-static double times_in(const tg_kept_scope *g, const tg_uop *root, const tg_uop *u, uint32_t parent) {
-  tg_job *j = g->s->j;
+static double times_of(const place *p, const tg_uop *u) {
+  tg_job *j = p->g->s->j;
   uint32_t n;
-  const tg_uop **order = tg_toposort(j, root, &n);
+  const tg_uop **order = tg_toposort(j, p->root, &n);
   double times = 0, around;
   for (uint32_t i = 0; i < n; i++) {
     const tg_uop *v = order[i];
@@ -122,75 +130,117 @@ static double times_in(const tg_kept_scope *g, const tg_uop *root, const tg_uop 
     around = 1;
     for (uint32_t k = 0; k < tg_reduce_info(v).ranges; k++) {
       uses |= tg_uses(j, u, tg_reduce_ranges(v)[k]);
-      around *= trips(j, tg_reduce_ranges(v)[k]);
+      around *= trips(p, tg_reduce_ranges(v)[k]);
     }
-    if (uses) times += around * times_in(g, root, v, parent);
+    if (uses) times += around * times_of(p, v);
   }
-  return times ? times : times_in_loops(g, u, g->s->sites.data, parent);
-}
-
-static double terms_of(tg_job *j, const tg_uop *reduce) {
-  double terms = 1;
-  for (uint32_t i = 0; i < tg_reduce_info(reduce).ranges; i++) terms *= trips(j, tg_reduce_ranges(reduce)[i]);
-  return terms;
+  return times ? times : times_in_loops(p, u);
 }
 
 /* ---- what there is to keep ---- */
 
 /* Those of the same iterations are computed once already. */
-static void add_use(tg_job *j, tg_kept *k, const tg_kept_use *use) {
+static void add_use(tg_job *j, tg_repeated *k, const tg_repeated_use *use) {
   double most = 0;
   for (uint32_t i = 0; i < k->uses.n; i++) {
-    const tg_kept_use *other = &k->uses.data[i];
+    const tg_repeated_use *other = &k->uses.data[i];
     if (!memcmp(other->range, use->range, sizeof use->range) && other->times > most) most = other->times;
   }
   tg_push(&j->env, &k->uses, *use);
   if (use->times > most) k->times += use->times - most;
 }
 
-static void note(tg_kept_scope *g, const tg_uop *reduce, double times) {
+static void note(tg_repeats *g, const place *p, const tg_uop *core, const tg_uop *value) {
   tg_job *j = g->s->j;
   const tg_uop *mine[TG_KEEP_RANK];
+  place any = *p;
   uint32_t n;
-  if (!free_ranges(g, reduce, mine, &n)) return;
-  for (uint32_t i = 0; i < g->kept.n; i++) {
-    tg_kept *k = &g->kept.data[i];
+  if (!free_ranges(g, value, mine, &n)) return;
+  any.any = true;
+  bool again = times_of(&any, value) > (double)(1u << n);
+  tg_repeated_use use = {.core = core, .value = value, .store = p->root, .times = times_of(p, value)};
+  for (uint32_t i = 0; i < g->all.n; i++) {
+    tg_repeated *k = &g->all.data[i];
     matching m = {.scope = g, .j = j};
-    if (k->rank != n || !alike(&m, k->first, reduce)) continue;
-    tg_kept_use use = {.reduce = reduce, .times = times};
+    if (k->rank != n || !alike(&m, k->first, value)) continue;
     for (uint32_t d = 0; d < n; d++)
       for (uint32_t q = 0; q < m.n; q++)
         if (m.from[q] == k->range[d]) use.range[d] = m.to[q];
     add_use(j, k, &use);
+    k->again |= again;
     return;
   }
-  tg_kept k = {.first = reduce, .rank = n, .once = 1, .terms = terms_of(j, reduce)};
-  tg_kept_use use = {.reduce = reduce, .times = times};
+  tg_repeated k = {.core = core, .first = value, .rank = n, .once = 1, .again = again};
   for (uint32_t d = 0; d < n; d++) {
     use.range[d] = k.range[d] = mine[d];
-    k.once *= trips(j, mine[d]);
+    k.once *= tg_repeats_trips(j, mine[d]);
   }
   add_use(j, &k, &use);
-  tg_push(&j->env, &g->kept, k);
+  tg_push(&j->env, &g->all, k);
 }
 
-static void see(tg_kept_scope *g, const tg_uop *u) {
+/* What the statement makes of the value by operations that change with no other range. */
+static const tg_uop *widest(const tg_repeats *g, const tg_uop *store, const tg_uop *value) {
+  tg_job *j = g->s->j;
+  const tg_uop *ranges[TG_KEEP_RANK], *more[TG_KEEP_RANK];
+  uint32_t n, rank, now;
+  const tg_uop **order = tg_toposort(j, store, &n);
+  if (!free_ranges(g, value, ranges, &rank)) return value;
+  for (;;) {
+    const tg_uop *user = NULL;
+    uint32_t users = 0;
+    for (uint32_t i = 0; i < n; i++)
+      for (uint32_t k = 0; k < order[i]->n; k++)
+        if (order[i]->src[k] == value) user = order[i], users++;
+    bool goes_on = users == 1 && tg_ops[user->op].flags & TG_OPF_W && user->type != TG_INDEX && user->type != TG_BOOL &&
+                   free_ranges(g, user, more, &now) && now == rank;
+    if (!goes_on) return value;
+    value = user;
+  }
+}
+
+static void see(tg_repeats *g, const tg_uop *u) {
   if (u->op == TG_OP_END) {
     for (uint32_t i = 1; i < u->n; i++) see(g, u->src[i]);
     return;
   }
   if (u->op != TG_OP_STORE) return;
   tg_schedule *s = g->s;
-  uint32_t n, parent = UINT32_MAX;
+  uint32_t n;
+  place p = {g, u, UINT32_MAX, false};
   for (uint32_t i = 0; i < s->stores.n; i++)
-    if (s->stores.data[i].store == u) parent = s->stores.data[i].parent;
+    if (s->stores.data[i].store == u) p.parent = s->stores.data[i].parent;
   const tg_uop **order = tg_toposort(s->j, u, &n);
-  for (uint32_t i = 0; i < n; i++)
-    if (order[i]->op == TG_OP_REDUCE && !tg_reduce_info(order[i]).generic)
-      note(g, order[i], times_in(g, u, order[i], parent));
+  for (uint32_t i = 0; i < n; i++) {
+    const tg_uop *v = order[i], *wide;
+    if (!g->loads && v->op == TG_OP_REDUCE && !tg_reduce_info(v).generic) note(g, &p, v, v);
+    if (!g->loads || v->op != TG_OP_LOAD || v->type == TG_INDEX) continue;
+    if ((wide = widest(g, u, v)) != v && tg_uses(s->j, tg_stored(u), wide)) note(g, &p, v, wide);
+  }
 }
 
-static void mark(tg_kept_scope *g, const tg_uop *u) {
+/* Where all uses make the same of it, that is what is kept. */
+static void widen(tg_repeats *g, tg_repeated *k) {
+  tg_repeats wide = *g;
+  wide.all.n = 0, wide.all.data = NULL, wide.all.cap = 0;
+  for (uint32_t i = 0; i < k->uses.n; i++) {
+    const tg_repeated_use *u = &k->uses.data[i];
+    place p = {g, u->store, UINT32_MAX, false};
+    const tg_uop *value = widest(g, u->store, u->value);
+    if (value == u->value) return;
+    note(&wide, &p, k->core, value);
+  }
+  const tg_repeated *w = wide.all.data;
+  if (wide.all.n != 1 || w->uses.n != k->uses.n || tg_keep_hindrance(g, w)) return;
+  k->first = w->first;
+  memcpy(k->range, w->range, sizeof k->range);
+  for (uint32_t i = 0; i < k->uses.n; i++) {
+    k->uses.data[i].value = w->uses.data[i].value;
+    memcpy(k->uses.data[i].range, w->uses.data[i].range, sizeof w->uses.data[i].range);
+  }
+}
+
+static void mark(tg_repeats *g, const tg_uop *u) {
   uint32_t n;
   const tg_uop **order = tg_toposort(g->s->j, u, &n);
   for (uint32_t i = 0; i < n; i++) {
@@ -201,12 +251,13 @@ static void mark(tg_kept_scope *g, const tg_uop *u) {
   }
 }
 
-tg_kept_scope tg_keep_scope(tg_schedule *s, const tg_uop *around) {
+tg_repeats tg_repeats_in(tg_schedule *s, const tg_uop *around, bool loads) {
   uint32_t from = around->op == TG_OP_END;
-  tg_kept_scope g = {.s = s, .around = around, .ranges = s->j->ranges.n};
+  tg_repeats g = {.s = s, .around = around, .loads = loads, .ranges = s->j->ranges.n};
   g.inside = tg_new(&s->j->env, uint8_t, g.ranges + 1);
   for (uint32_t i = from; i < around->n; i++) mark(&g, around->src[i]);
   for (uint32_t i = from; i < around->n; i++) see(&g, around->src[i]);
+  for (uint32_t i = 0; i < g.all.n && !loads; i++) widen(&g, &g.all.data[i]);
   return g;
 }
 
@@ -220,20 +271,20 @@ static bool stores_to(tg_job *j, const tg_uop *u, const tg_uop *define) {
   return false;
 }
 
-static const char *bad_kind(const tg_kept_scope *g, const tg_uop *range) {
+static const char *bad_kind(const tg_repeats *g, const tg_uop *range) {
   tg_kind k = tg_range_kind(range);
   if (k == TG_LOOP || k == TG_REDUCE || k == TG_GLOBAL || k == TG_THREAD) return NULL;
   return tg_format(&g->s->j->env, "%s is %s already", tg_range_text(g->s, range), tg_kind_name[k]);
 }
 
-static bool needs(tg_job *j, const tg_uop *statement, const tg_kept *k) {
+static bool needs(tg_job *j, const tg_uop *statement, const tg_repeated *k) {
   for (uint32_t i = 0; i < k->uses.n; i++)
-    if (tg_uses(j, statement, k->uses.data[i].reduce)) return true;
+    if (tg_uses(j, statement, k->uses.data[i].value)) return true;
   return false;
 }
 
 /* Between the place where it is kept and its last use. */
-static bool stored_meanwhile(const tg_kept_scope *g, const tg_kept *k, const tg_uop *define) {
+static bool stored_meanwhile(const tg_repeats *g, const tg_repeated *k, const tg_uop *define) {
   uint32_t first = g->around->op == TG_OP_END, last = g->around->n;
   while (first < last && !needs(g->s->j, g->around->src[first], k)) first++;
   while (first < last && !needs(g->s->j, g->around->src[last - 1], k)) last--;
@@ -242,7 +293,7 @@ static bool stored_meanwhile(const tg_kept_scope *g, const tg_kept *k, const tg_
   return false;
 }
 
-const char *tg_keep_hindrance(const tg_kept_scope *g, const tg_kept *k) {
+const char *tg_keep_hindrance(const tg_repeats *g, const tg_repeated *k) {
   tg_job *j = g->s->j;
   uint32_t n;
   double room = 1;
@@ -273,23 +324,25 @@ const char *tg_keep_hindrance(const tg_kept_scope *g, const tg_kept *k) {
 
 /* ---- the word ---- */
 
+/* buffer: around whose loads values are kept; UINT32_MAX: reductions over the axis are. */
 typedef struct {
   tg_schedule *s;
   const tg_opt *o;
   tg_axis over;
-  uint32_t kept;
+  uint32_t buffer, kept;
   const char *why;
 } keeping;
 
-static bool named(const keeping *w, const tg_kept *k) {
+static bool named(const keeping *w, const tg_repeated *k) {
+  if (w->buffer != UINT32_MAX) return k->again && tg_loads_from(w->s->j, k->first, w->buffer);
   for (uint32_t i = 0; i < k->uses.n; i++)
     for (uint32_t q = 0; q < w->over.n; q++)
-      if (binds(k->uses.data[i].reduce, w->over.site[q].range)) return true;
+      if (binds(k->uses.data[i].core, w->over.site[q].range)) return true;
   return false;
 }
 
 /* The reduction with ranges of its own, stored for all values of them. */
-static const tg_uop *filled(keeping *w, const tg_kept *k, const tg_uop *define) {
+static const tg_uop *filled(keeping *w, const tg_repeated *k, const tg_uop *define) {
   tg_job *j = w->s->j;
   const tg_uop *from[64], *to[64];
   uint32_t n = 0, count;
@@ -311,7 +364,7 @@ static const tg_uop *filled(keeping *w, const tg_kept *k, const tg_uop *define) 
   return u;
 }
 
-static const tg_uop *room_for(keeping *w, const tg_kept *k, bool all) {
+static const tg_uop *room_for(keeping *w, const tg_repeated *k, bool all) {
   tg_job *j = w->s->j;
   const tg_uop *dims[TG_KEEP_RANK];
   for (uint32_t d = 0; d < k->rank; d++) {
@@ -329,16 +382,16 @@ static const tg_uop *room_for(keeping *w, const tg_kept *k, bool all) {
 }
 
 /* The statements of the scope, with what is kept ahead of the first that needs it. */
-static tg_statements kept_statements(keeping *w, const tg_kept_scope *g) {
+static tg_statements kept_statements(keeping *w, const tg_repeats *g) {
   tg_job *j = w->s->j;
   bool loop = g->around->op == TG_OP_END;
   tg_statements out = {0};
   TG_VEC(const tg_uop *) from = {0}, to = {0};
-  uint8_t *done = tg_new(&j->env, uint8_t, g->kept.n + 1);
+  uint8_t *done = tg_new(&j->env, uint8_t, g->all.n + 1);
   for (uint32_t i = loop; i < g->around->n; i++) {
     const tg_uop *u = g->around->src[i];
-    for (uint32_t q = 0; q < g->kept.n; q++) {
-      const tg_kept *k = &g->kept.data[q];
+    for (uint32_t q = 0; q < g->all.n; q++) {
+      const tg_repeated *k = &g->all.data[q];
       if (done[q] || !needs(j, u, k) || !named(w, k)) continue;
       const char *why = tg_keep_hindrance(g, k);
       done[q] = 1;
@@ -350,7 +403,7 @@ static tg_statements kept_statements(keeping *w, const tg_kept_scope *g) {
       tg_push(&j->env, &out, define);
       tg_push(&j->env, &out, filled(w, k, define));
       for (uint32_t p = 0; p < k->uses.n; p++) {
-        tg_push(&j->env, &from, k->uses.data[p].reduce);
+        tg_push(&j->env, &from, k->uses.data[p].value);
         tg_push(&j->env, &to, tg_load(j, define, k->uses.data[p].range, NULL, NULL, 0));
       }
       w->kept++;
@@ -362,26 +415,41 @@ static tg_statements kept_statements(keeping *w, const tg_kept_scope *g) {
 
 static void kept_loop(tg_schedule *s, const tg_uop *end, tg_statements *out, void *user) {
   keeping *w = user;
-  tg_kept_scope g = tg_keep_scope(s, end);
+  tg_repeats g = tg_repeats_in(s, end, w->buffer != UINT32_MAX);
   tg_statements list = kept_statements(w, &g);
   tg_push(&s->j->env, out, tg_end_like(s, end, end->src[0], list.n, list.data));
 }
 
+/* What is named: a range of a reduction, or a buffer. */
+static const char *find_named(keeping *w) {
+  tg_schedule *s = w->s;
+  const char *name = w->o->names[0];
+  w->buffer = 0;
+  while (w->buffer < s->j->buffers.n && strcmp(s->j->buffers.data[w->buffer].name, name)) w->buffer++;
+  if (w->buffer < s->j->buffers.n) return tg_format(&s->j->env, "what is computed of %s", name);
+  w->buffer = UINT32_MAX;
+  w->over = tg_axis_find(s, w->o, name);
+  const char *range = tg_range_text(s, w->over.site[0].range);
+  if (w->over.site[0].owner->op != TG_OP_REDUCE)
+    tg_fail_at(s->j, w->o->pos, "keep: %s is no range of a reduction", range);
+  return tg_format(&s->j->env, "a reduction over %s", range);
+}
+
 void tg_opt_keep(tg_schedule *s, const tg_opt *o) {
-  keeping w = {.s = s, .o = o, .over = tg_axis_find(s, o, o->names[0])};
-  if (w.over.site[0].owner->op != TG_OP_REDUCE)
-    tg_fail_at(s->j, o->pos, "keep: %s is no range of a reduction", tg_range_text(s, w.over.site[0].range));
+  keeping w = {.s = s, .o = o};
+  const char *what = find_named(&w);
   if (o->n > 2) {
     tg_axis at = tg_axis_find(s, o, o->names[2]);
     if (at.site[0].owner->op != TG_OP_END)
       tg_fail_at(s->j, o->pos, "keep: %s is a range of a reduction, and no loop", tg_range_text(s, at.site[0].range));
     for (uint32_t i = 0; i < at.n; i++) s->sink = tg_replace_end(s, s->sink, at.site[i].range, kept_loop, &w);
   } else {
-    tg_kept_scope g = tg_keep_scope(s, s->sink);
+    tg_repeats g = tg_repeats_in(s, s->sink, w.buffer != UINT32_MAX);
     tg_statements list = kept_statements(&w, &g);
     s->sink = tg_sink(s->j, list.n, list.data);
   }
-  const char *range = tg_range_text(s, w.over.site[0].range);
-  if (w.why) tg_fail_at(s->j, o->pos, "keep: a reduction over %s cannot be kept: %s", range, w.why);
-  if (!w.kept) tg_fail_at(s->j, o->pos, "keep: no reduction over %s stands there", range);
+  if (w.why) tg_fail_at(s->j, o->pos, "keep: %s cannot be kept: %s", what, w.why);
+  if (!w.kept && w.buffer == UINT32_MAX) tg_fail_at(s->j, o->pos, "keep: %s does not stand there", what);
+  if (!w.kept)
+    tg_fail_at(s->j, o->pos, "keep: %s never stands in a loop, or in a sum, with which it does not change", what);
 }
