@@ -79,17 +79,25 @@ static double gain(tg_nest *n, const tg_repeated *k) {
   return (times - k->once) * cycles_of(n, k, &r) - size * (reads * r.read + k->once * r.write) - r.launch;
 }
 
-/* The one whose keeping gains most; NULL: there is none. Of values around loads those that take more than the loads. */
+/* Of values around loads those that take more than the loads. */
+static bool worth_asking(tg_nest *n, const tg_repeated *k) {
+  uint32_t count;
+  if (k->times <= k->once) return false;
+  if (k->core->op == TG_OP_REDUCE) return true;
+  const tg_uop **order = tg_toposort(n->j, k->first, &count);
+  for (uint32_t i = 0; i < count; i++)
+    if (is_slow(order[i])) return k->again;
+  return false;
+}
+
+/* The one whose keeping gains most; NULL: there is none. */
 static const tg_repeated *best_of(tg_nest *n, const tg_repeats *g) {
   const tg_repeated *best = NULL;
+  double most = 0;
   for (uint32_t i = 0; i < g->all.n; i++) {
     const tg_repeated *k = &g->all.data[i];
-    uint32_t count;
-    const tg_uop **order = tg_toposort(n->j, k->first, &count);
-    bool slow = k->core->op == TG_OP_REDUCE;
-    for (uint32_t u = 0; u < count && !slow; u++) slow = is_slow(order[u]);
-    if (!slow || (k->core->op != TG_OP_REDUCE && !k->again) || k->times <= k->once || gain(n, k) <= (best ? gain(n, best) : 0)) continue;
-    if (!tg_keep_hindrance(g, k)) best = k;
+    double gains = worth_asking(n, k) ? gain(n, k) : 0;
+    if (gains > most && !tg_keep_hindrance(g, k)) most = gains, best = k;
   }
   return best;
 }

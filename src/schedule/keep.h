@@ -7,9 +7,12 @@
 
 enum { TG_KEEP_RANK = 8 };
 
-/* A value: a reduction, or what is computed around a load (core); where it is used; its ranges in the order of those of the first that is alike;
- * how often it is computed. */
-typedef struct { const tg_uop *core, *value, *store, *range[TG_KEEP_RANK]; double times; } tg_repeated_use;
+/* A value: a reduction, or what is computed around a load (core); where it is used; its ranges in the order of those of
+ * the first that is alike; how often it is computed. */
+typedef struct {
+  const tg_uop *core, *value, *store, *range[TG_KEEP_RANK];
+  double times;
+} tg_repeated_use;
 
 /* Values that differ in the names of ranges alone. Where all uses go on alike, with no other ranges, it is what they
  * make of it that is kept: max(sum(..), 0). */
