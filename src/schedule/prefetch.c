@@ -2,7 +2,8 @@
  * prefetch B at r ahead n: at the start of each iteration of r (a loop, or the range of a sum), prefetches the cache
  * lines of B that iteration r + n will read. With `of c`: the lines that iteration c + n of an outer loop c will read,
  * shared out among the iterations of r; if r is the range of a sum and nobody knows how many iterations there are, each
- * prefetches what the same one will read then.
+ * prefetches what the same one will read then. If c is the range of a sum that stands elsewhere, each iteration of the
+ * loop r prefetches what the iteration with its number reads there.
  *
  * In each dimension a subscript is a base, over r and what is constant inside r, plus an offset over the ranges inside;
  * the bounds of the offset give the rows and columns to prefetch. Addresses past the end of B are harmless: a prefetch
@@ -24,6 +25,7 @@ typedef struct {
   uint32_t rank, groups;
   footprint group[GROUPS];
   bool found;
+  bool alike;                 /* each `to` has the bounds of its range, and may read what that may */
 } prefetching;
 
 static bool varies_inside(const prefetching *p, const tg_uop *u) {
@@ -62,7 +64,7 @@ static void measure(prefetching *p, const tg_uop *subscript, uint32_t d, footpri
     int64_t by = all.coefficient[i];
     /* a range's bounds hold whatever its extent is */
     bool within = varies_inside(p, u), moves = (!within || u->op != TG_OP_RANGE) && moves_on(p, u);
-    if (reads_memory(j, u, moves || within))
+    if (reads_memory(j, u, within || (moves && !p->alike)))
       tg_fail_at(j, p->o->pos, "prefetch %s at %s: where it is read in dimension %u comes from memory", p->o->names[0],
                  p->o->names[1], d);
     tg_bounds b = within ? tg_bounds_of(j, u) : (tg_bounds){0};
@@ -559,12 +561,11 @@ static void put_asks(tg_schedule *s, const tg_uop *end, tg_statements *out, void
   tg_push(&s->j->env, out, tg_end_like(s, end, end->src[0], list.n, list.data));
 }
 
-static void prefetch_around(prefetching *p, const tg_axis *places) {
+static void prefetch_around(prefetching *p, const tg_axis *around, const tg_axis *places) {
   tg_schedule *s = p->s;
-  tg_axis around = tg_axis_find(s, p->o, p->o->names[2]);
   all_asking sums = {p, tg_new(&s->j->env, asking, places->n + 1), 0};
   asking *list = tg_new(&s->j->env, asking, places->n + 1);
-  for (uint32_t i = 0; i < around.n; i++) share_lines(p, &around.site[i], places, list);
+  for (uint32_t i = 0; i < around->n; i++) share_lines(p, &around->site[i], places, list);
   if (!p->found)
     tg_fail_at(s->j, p->o->pos, "prefetch %s at %s of %s: there is no %s in it, or it does not read %s", p->o->names[0],
                p->o->names[1], p->o->names[2], p->o->names[1], p->o->names[0]);
@@ -577,6 +578,107 @@ static void prefetch_around(prefetching *p, const tg_axis *places) {
   for (uint32_t i = 0; i < places->n; i++)
     if (list[i].reduce->op == TG_OP_END && list[i].n)
       s->sink = tg_replace_end(s, s->sink, places->site[i].range, put_asks, &list[i]);
+}
+
+/* ---- of a sum elsewhere ----
+ *
+ * Its iterations, and those of r, are counted from the loop that both stand in; r prefetches what the iteration of c
+ * with its number, n further, reads in all loops around that sum, which the loops around r are not. */
+
+static bool stands_in(const tg_schedule *s, const tg_site *site, const tg_uop *loop) {
+  for (uint32_t i = site->parent; i != UINT32_MAX; i = s->sites.data[i].parent)
+    if (s->sites.data[i].range == loop) return true;
+  return false;
+}
+
+/* The number of r's iteration, from the loop on that c's sum is in, too. */
+static const tg_uop *number_of(const prefetching *p, const tg_site *r, const tg_site *c) {
+  tg_schedule *s = p->s;
+  const tg_uop *number = tg_index(s->j, p->o->number[0]);
+  int64_t times = 1;
+  for (const tg_site *at = r; !stands_in(s, c, at->range); at = &s->sites.data[at->parent]) {
+    tg_bounds b = tg_bounds_of(s->j, at->range->src[0]);
+    number = tg_idx_add(s->j, number, tg_idx_mul(s->j, at->range, times));
+    if (at->parent == UINT32_MAX || stands_in(s, c, s->sites.data[at->parent].range)) break;
+    if (b.lo != b.hi || b.lo < 1 || b.hi > WHOLE || times > WHOLE / (int64_t)b.hi)
+      tg_fail_at(s->j, p->o->pos, "prefetch %s at %s of %s: the iterations of %s have no constant number",
+                 p->o->names[0], p->o->names[1], p->o->names[2], tg_range_text(s, at->range));
+    times *= (int64_t)b.hi;
+  }
+  return number;
+}
+
+/* c's iteration with that number: of c, and of the sum's ranges before it. */
+static void look_elsewhere(prefetching *p, const tg_site *c, const tg_uop *number) {
+  tg_job *j = p->s->j;
+  const tg_uop *const *ranges = tg_reduce_ranges(c->owner);
+  uint32_t k = 0;
+  while (ranges[k] != c->range) k++;
+  p->ranges = 0, p->alike = true;
+  for (;; k--) {
+    const tg_uop *to = number;
+    tg_bounds b = tg_bounds_of(j, ranges[k]->src[0]);
+    if (k && (b.lo != b.hi || b.lo < 1 || b.hi > WHOLE || p->ranges + 1 == DEEP))
+      tg_fail_at(j, p->o->pos, "prefetch %s at %s of %s: the iterations of %s have no constant number", p->o->names[0],
+                 p->o->names[1], p->o->names[2], tg_range_text(p->s, ranges[k]));
+    if (k) to = tg_idx_mod(j, number, (int64_t)b.hi), number = tg_idx_div(j, number, (int64_t)b.hi);
+    to = tg_simplified(p->s, to), number = tg_simplified(p->s, number);
+    p->alike &= to->op == TG_OP_RANGE && to->src[0] == ranges[k]->src[0];
+    p->range[p->ranges] = ranges[k];
+    p->to[p->ranges++] = to;
+    if (!k) return;
+  }
+}
+
+/* All ranges of c's sum but those that are counted, and all loops around it that are not around r. */
+static void see_elsewhere(prefetching *p, const tg_site *r, const tg_site *c) {
+  tg_schedule *s = p->s;
+  uint32_t n, count = tg_reduce_info(c->owner).ranges;
+  p->inside = tg_new(&s->j->env, uint8_t, s->j->ranges.n + 1);
+  for (uint32_t i = c->parent; i != UINT32_MAX && !stands_in(s, r, s->sites.data[i].range); i = s->sites.data[i].parent)
+    p->inside[tg_range_ordinal(s->sites.data[i].range)] = 1;
+  mark_reduction(p, c->owner, 0);
+  for (uint32_t i = 0; i < p->ranges; i++) p->inside[tg_range_ordinal(p->range[i])] = 0;
+  for (uint32_t i = 0; i + count < c->owner->n; i++) {
+    const tg_uop **order = tg_toposort(s->j, c->owner->src[i], &n);
+    for (uint32_t k = 0; k < n; k++)
+      if (order[k]->op == TG_OP_LOAD && tg_define_of(order[k]->src[0]) == p->source) see(p, order[k]);
+  }
+}
+
+static void put_fetches(tg_schedule *s, const tg_uop *end, tg_statements *out, void *user) {
+  tg_statements *list = user;
+  for (uint32_t i = 1; i < end->n; i++) tg_push(&s->j->env, list, end->src[i]);
+  tg_push(&s->j->env, out, tg_end_like(s, end, end->src[0], list->n, list->data));
+}
+
+/* Are all of c's places sums outside of the loops r? */
+static bool stand_elsewhere(const tg_schedule *s, const tg_axis *sums, const tg_axis *places) {
+  for (uint32_t i = 0; i < places->n; i++)
+    for (uint32_t k = 0; k < sums->n; k++)
+      if (sums->site[k].owner->op != TG_OP_REDUCE || places->site[i].owner->op != TG_OP_END ||
+          stands_in(s, &sums->site[k], places->site[i].range))
+        return false;
+  return true;
+}
+
+static void prefetch_elsewhere(prefetching *p, const tg_axis *sums, const tg_axis *places) {
+  tg_schedule *s = p->s;
+  tg_statements *lists = tg_new(&s->j->env, tg_statements, places->n + 1);
+  for (uint32_t i = 0; i < places->n; i++) {
+    const tg_site *r = &places->site[i];
+    p->groups = 0;
+    for (uint32_t k = 0; k < sums->n; k++) {
+      look_elsewhere(p, &sums->site[k], number_of(p, r, &sums->site[k]));
+      see_elsewhere(p, r, &sums->site[k]);
+    }
+    for (uint32_t g = 0; g < p->groups; g++) tg_push(&s->j->env, &lists[i], fetch(p, &p->group[g]));
+    if (!p->groups)
+      tg_fail_at(s->j, p->o->pos, "prefetch %s at %s of %s: that sum does not read it", p->o->names[0],
+                 p->o->names[1], p->o->names[2]);
+  }
+  for (uint32_t i = 0; i < places->n; i++)
+    s->sink = tg_replace_end(s, s->sink, places->site[i].range, put_fetches, &lists[i]);
 }
 
 static const tg_uop *find_source(tg_job *j, const tg_uop *u, const char *name) {
@@ -600,7 +702,9 @@ void tg_opt_prefetch(tg_schedule *s, const tg_opt *o) {
   if (!p->rank) tg_fail_at(j, o->pos, "prefetch %s: it is one element", o->names[0]);
   tg_axis axis = tg_axis_find(s, o, o->names[1]);
   if (o->n > 2) {
-    prefetch_around(p, &axis);
+    tg_axis around = tg_axis_find(s, o, o->names[2]);
+    if (stand_elsewhere(s, &around, &axis)) prefetch_elsewhere(p, &around, &axis);
+    else prefetch_around(p, &around, &axis);
     return;
   }
   all_asking all = {p, tg_new(&j->env, asking, axis.n + 1), 0};
