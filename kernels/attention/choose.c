@@ -72,8 +72,7 @@ static int64_t head_lanes(const tg_attention_problem *p, int64_t vl) {
   return vl;
 }
 
-/* Keys of a block that comes from memory: K of the next block is fetched while V of this one is read, and both stay in
- * L1. */
+/* Keys of a block that comes from memory: V of it is fetched while K is read, and both stay in L1. */
 static int64_t streamed_keys(const tg_attention_problem *p, const tg_target *t) {
   return ATTENTION_BLOCK * bytes_of_key(p) > (t->l1 ? (double)t->l1 : 32768) ? ATTENTION_BLOCK / 2 : ATTENTION_BLOCK;
 }
@@ -81,40 +80,25 @@ static int64_t streamed_keys(const tg_attention_problem *p, const tg_target *t) 
 /* Vectors that are added up side by side, as the latency of a multiply-add asks for. */
 enum { SUMS = 8 };
 
-/* Do products take as long as half of the reading, or more? */
-static bool is_busy(const tg_attention_problem *p, const tg_target *t, int64_t bq, int64_t lanes) {
+/* Of 4 bits, whose conversions have a mask and the weights of several groups in registers besides, as few as are enough
+ * where the next vector is not converted before that. */
+static int64_t sums_for(const tg_attention_problem *p, const tg_target *t, int64_t rows, int64_t lanes) {
   const tg_machine *m = &t->machine;
-  double fma = m->fma[lanes >= 16 ? 2 : lanes >= 8 ? 1 : 0];
-  if (m->memory_bandwidth <= 0 || fma <= 0) return true;
-  return (double)(bq * (p->head + p->value_head)) / (double)lanes / fma >=
-         bytes_of_key(p) / m->memory_bandwidth / 2;
+  double fma = m->fma[lanes >= 16 ? 2 : lanes >= 8 ? 1 : 0], fed = (double)rows * m->convert;
+  return p->kv_bits == 4 && fed > 0 && fed < fma ? (int64_t)(SUMS * fed / fma) : SUMS;
 }
 
-/* Rows whose sums of V, of `vectors` vectors at a time, are in registers. Each step loads r weights and SUMS / r
- * vectors of V: where V is no sequence in memory anyway, or waits for products, as few as there can be; else as much of
- * its row as there can be. */
+/* Rows whose sums of V are in registers, of so many vectors at a time. Each step loads a weight of each row, and
+ * vectors of V, which are converted besides if they are no f32: as little as there can be for a multiply-add. */
 static int64_t rows_of_v(const tg_attention_problem *p, const tg_target *t, int64_t bq, int64_t lanes,
                          int64_t *vectors) {
-  int64_t all = p->value_head / lanes, rows = 1;
-  *vectors = all < SUMS ? all : SUMS;
-  if (all <= SUMS && !is_busy(p, t, bq, lanes)) {
-    while (rows < bq && rows < 4 && 2 * rows * *vectors + 2 * rows + 1 <= t->vector_registers) rows *= 2;
-    return rows;
-  }
+  int64_t rows = 1, cost = p->v == TG_F32 ? 1 : 2;
+  *vectors = sums_for(p, t, 1, lanes);
   for (int64_t r = 2; r <= bq && r <= 4; r *= 2) {
-    int64_t v = all < SUMS / r ? all : SUMS / r;
-    if ((v + r) * *vectors * rows < (*vectors + rows) * v * r) rows = r, *vectors = v;
+    int64_t v = sums_for(p, t, r, lanes) / r;
+    if ((cost * v + r) * *vectors * rows < (cost * *vectors + rows) * v * r) rows = r, *vectors = v;
   }
   return rows;
-}
-
-/* Are blocks fetched ahead by instructions? They keep fewer lines on their way than the hardware does along a sequence,
- * but those also while nothing is read: they gain where V is not read as one sequence, as its rows have more than
- * `vectors` vectors, and where products take as long as half of the reading, or more. */
-static bool fetches_ahead(const tg_attention_problem *p, const tg_target *t, int64_t bq, int64_t lanes,
-                          int64_t vectors) {
-  if (p->page) return false;   /* pages are no sequence */
-  return p->value_head > vectors * lanes || is_busy(p, t, bq, lanes);
 }
 
 /* Of one row of K in 8 bits, the sums of two vectors stand side by side where one chain of them would be longer than a
@@ -146,9 +130,8 @@ int64_t tg_attention_choose(const tg_attention_problem *p, const tg_target *t, t
     set(out, "KT", vl > 8 ? vl : 8);
     int64_t side = lanes_of_sums(p, bq, lanes), vectors, of_v = rows_of_v(p, t, bq, lanes, &vectors);
     set(out, "DL", side);
-    set(out, "DU", (vectors < p->value_head / lanes ? vectors : SUMS) * lanes / side);
+    set(out, "DU", vectors * lanes / side);
     set(out, "VR", of_v);
-    set(out, "AHEAD", fetches_ahead(p, t, bq, lanes, vectors));
     return bq;
   }
   set(out, "BK", ATTENTION_BLOCK);

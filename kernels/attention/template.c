@@ -61,27 +61,37 @@ const char *tg_attention_nth(tg_builder *tg_b_, const tg_attention_problem *p, c
   return p->kv_bits == 4 ? text("2*(%s %% (%s/2)) + %s/(%s/2)", x, width, x, width) : x;
 }
 
-/* Of integers: the scale of element x of the key at subscripts `at`, and the integer, both as f32. Of 4 bits those in
- * the low half of a byte are shifted up to the sign and down again, those in the high half down. */
-static const char *scale_of(tg_builder *tg_b_, const source *s, const char *at, const char *x) {
+/* Of integers: the group of element x, and the scale of a group of the key at subscripts `at`, as f32. */
+static const char *group_of(tg_builder *tg_b_, const source *s, const char *x) {
   long long half = s->half, group = s->group;
-  const char *nth = s->bits == 4 ? text("%s/%lld %% %lld", x, group / 2, 2 * half / group) : text("%s/%lld", x, group);
-  return tg_attention_f32(tg_b_, s->scale, text("%c_scale[%s, %s]", *s->name - 'A' + 'a', at, nth));
+  return s->bits == 4 ? text("%s/%lld %% %lld", x, group / 2, 2 * half / group) : text("%s/%lld", x, group);
 }
 
+static const char *scale_of(tg_builder *tg_b_, const source *s, const char *at, const char *group) {
+  return tg_attention_f32(tg_b_, s->scale, text("%c_scale[%s, %s]", *s->name - 'A' + 'a', at, group));
+}
+
+/* The integer, as f32. Of 4 bits in one instruction: 2^28 times it if it lies in the low half of a byte, which is
+ * shifted up to the sign, and 2^4 times it if in the high half. in_ones: a number of such units of element x as it is;
+ * powers of two change no bits of sums of them (below 2^99). */
 static const char *whole_of(tg_builder *tg_b_, const source *s, const char *at, const char *x) {
   long long half = s->half;
   if (s->bits == 8) return text("f32(%s[%s, %s])", s->name, at, x);
-  return text("f32(i32(bitcast(i8, %s[%s, %s %% %lld])) << 28 - i32(%s/%lld)*28 >> 28 - i32(%s/%lld)*24)", s->name, at,
-              x, half, x, half, x, half);
+  return text("f32(i32(bitcast(i8, %s[%s, %s %% %lld])) << 28 - i32(%s/%lld)*28 & -16)", s->name, at, x, half, x, half);
 }
 
-/* Element x of the key at subscripts `at` as f32. */
+static const char *in_ones(tg_builder *tg_b_, uint8_t bits, const char *value, const char *x, int64_t half) {
+  if (bits != 4) return value;
+  return text("(%s * where(%s < %lld, %.9gf, %.9gf))", value, x, (long long)half, 0x1p-28, 0x1p-4);
+}
+
+/* Element x (of SOURCE_SCALE: group x) of the key at subscripts `at` as f32. */
 static const char *value_of(tg_builder *tg_b_, const source *s, const char *at, const char *x) {
   if (!s->bits) return tg_attention_f32(tg_b_, s->type, text("%s[%s, %s]", s->name, at, x));
   if (s->part == SOURCE_WHOLE) return whole_of(tg_b_, s, at, x);
   if (s->part == SOURCE_SCALE) return scale_of(tg_b_, s, at, x);
-  return text("(%s * %s)", scale_of(tg_b_, s, at, x), whole_of(tg_b_, s, at, x));
+  return text("(%s * %s)", scale_of(tg_b_, s, at, group_of(tg_b_, s, x)),
+              in_ones(tg_b_, s->bits, whole_of(tg_b_, s, at, x), x, s->half));
 }
 
 static const char *turned_value_of(tg_builder *tg_b_, const source *s, const char *key, const char *at, const char *x) {
@@ -163,10 +173,9 @@ static const char *products_of(tg_builder *tg_b_, const source *k, const section
   source scale = *k, whole = *k;
   scale.part = SOURCE_SCALE, whole.part = SOURCE_WHOLE;
   long long parts = k->bits == 4 ? 2 : 1, group = k->group / parts, groups = 2 * k->half / k->group;
-  const char *first = text("%sg*%lld", x, group),
-             *element = text("(%sh*%lld + %s + %sc*DL + %sl)", x, (long long)k->half, first, x, x);
-  const char *by = c->cut ? read_key(tg_b_, &scale, at, first, true)
-                          : read_key_of_tile(tg_b_, &scale, tile, nth, first),
+  const char *in = text("%sg", x),
+             *element = text("(%sh*%lld + %sg*%lld + %sc*DL + %sl)", x, (long long)k->half, x, group, x, x);
+  const char *by = c->cut ? read_key(tg_b_, &scale, at, in, true) : read_key_of_tile(tg_b_, &scale, tile, nth, in),
              *of = c->cut ? read_key(tg_b_, &whole, at, element, true)
                           : read_key_of_tile(tg_b_, &whole, tile, nth, element);
   return text("sum(%sg : %lld, %s * sum(%sh : %lld, %sc : %lld/DL, q[g,%s,%si] * %s))", x, groups, by, x, parts, x,
@@ -248,15 +257,25 @@ static void weights(tg_builder *tg_b_, const tg_attention_problem *p, const tile
   if (p->dropout) tg_range(dg, BK/8) tg_range(i, BQ) tg_attention_drop(tg_b_, p, "s", "i");
 }
 
-/* Of V in integers: does the weight take the scale, once for a row, a key and a group, or a vector of V, once for all
- * rows? Whichever is fewer multiplications. */
-static bool weights_take_scales(tg_builder *tg_b_, const source *v) {
-  if (!v->lanes || !v->bits) return false;
-  return tg_c(BQ) * (2 * v->half / v->group) < 2 * v->half / tg_c(DL);
+/* Of V in integers: the weights of a section times the scales of each group. */
+static void scale_weights(tg_builder *tg_b_, const source *v, const section *c) {
+  const char *x = c->x, *nth = text("w%sk", x), *group = text("w%sg", x),
+             *tile = strcmp(c->first, "0") ? text("(%s + w%st)", c->first, x) : text("w%st", x),
+             *at = text("%s*KT + %s", tile, nth), *weight = text("s[%s, w%si]", at, x);
+  source scale = *v;
+  scale.part = SOURCE_SCALE;
+  TG_KIT_RANGE(t, text("w%st, %s", x, c->extent)) TG_KIT_RANGE(k, text("%s, KT", nth))
+    TG_KIT_RANGE(i, text("w%si, BQ", x)) TG_KIT_RANGE(g, text("%s, SCALES", group)) {
+      const char *by = c->cut ? read_key(tg_b_, &scale, at, group, true)
+                              : read_key_of_tile(tg_b_, &scale, tile, nth, group),
+                 *value = text("%s * %s", weight, by);
+      if (c->cut) value = text("pick(%s != 0, %s, 0)", weight, value);
+      say("scaled[%s, w%si, %s] = %s", at, x, group, value);
+    }
 }
 
 /* The sum of weights * V over a section. A key that a row does not see has the weight 0, and its V is left out,
- * whatever it holds (of integers, its scale); finite: it holds nothing that the weight does not leave out. */
+ * whatever it holds; finite: it holds nothing that the weight does not leave out. */
 static const char *sum_of(tg_builder *tg_b_, const source *v, const section *c, const char *d, bool finite) {
   const char *i = v->lanes ? "di" : "i", *k = *c->x == 'j' ? "k" : text("k%s", c->x), *nth = text("%sq", k),
              *from = strcmp(c->first, "0") ? text("%s + ", c->first) : "";
@@ -264,15 +283,13 @@ static const char *sum_of(tg_builder *tg_b_, const source *v, const section *c, 
   const char *tile = *from ? text("(%s%st)", from, k) : text("%st", k),
              *at = whole ? text("%s*KT + %s", tile, nth) : *from ? text("%s*KT + %s", c->first, k) : k,
              *over = whole ? text("%st : %s, %s : KT", k, c->extent, nth) : text("%s : (%s)*KT", k, c->extent),
-             *weight = text("s[%s, %s]", at, i), *seen = weight;
+             *weight = v->lanes && v->bits ? text("scaled[%s, %s, %s]", at, i, group_of(tg_b_, v, d))
+                                           : text("s[%s, %s]", at, i);
   source of = *v;
-  of.part = weights_take_scales(tg_b_, v) ? SOURCE_SCALE : SOURCE_VALUE;
-  for (;; of.part = SOURCE_WHOLE) {
-    const char *x = whole ? read_key_of_tile(tg_b_, &of, tile, nth, d) : read_key(tg_b_, &of, at, d, c->cut);
-    if (c->cut && !finite && of.part != SOURCE_WHOLE) x = text("pick(%s != 0, %s, 0)", seen, x);
-    if (of.part != SOURCE_SCALE) return text("sum(%s, %s * %s)", over, weight, x);
-    weight = text("(%s * %s)", weight, x);
-  }
+  if (v->lanes && v->bits) of.part = SOURCE_WHOLE, finite = true;
+  const char *x = whole ? read_key_of_tile(tg_b_, &of, tile, nth, d) : read_key(tg_b_, &of, at, d, c->cut);
+  if (c->cut && !finite) x = text("pick(%s != 0, %s, 0)", weight, x);
+  return text("sum(%s, %s * %s)", over, weight, x);
 }
 
 /* o += weights * V of cut tiles. */
@@ -311,9 +328,10 @@ static void find_finite(tg_builder *tg_b_, const source *v) {
   say("let finite = where(exponent[0] == %u, 0, %lld)", infinite, (long long)(tg_c(BK) / tg_c(KT)));
 }
 
-static void finish(tg_builder *tg_b_, const tg_attention_problem *p) {
+static void finish(tg_builder *tg_b_, const tg_attention_problem *p, bool lanes) {
   tg_range(g, ceildiv(M, BQ)) tg_range(i, BQ) {
-    const char *value = text("o[g,%s,i]", p->kv_bits == 4 ? "fh*(E/2) + f" : "f");
+    const char *x = p->kv_bits == 4 ? "fh*(E/2) + f" : "f",
+               *value = in_ones(tg_b_, lanes ? p->kv_bits : 0, text("o[g,%s,i]", x), x, p->value_head / 2);
     if (!p->partial) value = tg_attention_result(tg_b_, p, value, "l[g,i]");
     if (p->kv_bits == 4) {
       tg_range(fh, 2) tg_range(f, E/2) say("O[g*BQ + i, 2*f + fh] = %s if g*BQ + i < M", value);
@@ -339,6 +357,7 @@ static void block(tg_builder *tg_b_, const tg_attention_problem *p, const source
     const tiles t = tg_attention_divide(tg_b_, p, full ? "j" : NULL);
     scores(tg_b_, p, k, &t);
     weights(tg_b_, p, &t);
+    for (uint32_t c = 0; v->lanes && v->bits && c < t.n; c++) scale_weights(tg_b_, v, &t.part[c]);
     sums(tg_b_, p, v, &t, full);
   }
 }
@@ -376,6 +395,11 @@ static void body(tg_builder *tg_b_, const tg_attention_problem *p, bool lanes) {
   if (lanes) {
     tg_define_reg(lanes, f32, [KT, BQ, DL]);
     tg_range(wk, KT) tg_range(wi, BQ) tg_range(wl, DL) tg(lanes[wk,wi,wl] = 0);
+    if (p->kv_bits) {
+      tg_let(SCALES, p->value_head / p->v_group);
+      tg_define_reg(scaled, f32, [BK, BQ, SCALES]);
+      tg_range(sk, BK) tg_range(si, BQ) tg_range(sg, SCALES) tg(scaled[sk,si,sg] = 0);
+    }
   }
   tg_range(g, ceildiv(M, BQ)) {
     tg_range(i, BQ) {
@@ -394,11 +418,12 @@ static void body(tg_builder *tg_b_, const tg_attention_problem *p, bool lanes) {
       q = tg_attention_turned(tg_b_, p, "e", q, tg_attention_f32(tg_b_, p->q, other),
                               "min(turn_q + (g*BQ + i)*turn_step, positions - 1)");
     }
+    q = in_ones(tg_b_, lanes ? p->kv_bits : 0, q, "e", p->head / 2);
     tg_range(e, D) tg_range(i, BQ) say("q[g,e,i] = scale * %s", q);
     tg_range(y, E) tg_range(i, BQ) tg(o[g,y,i] = 0);
   }
   tg_attention_blocks_of_keys(tg_b_, p, block, &k, &v);
-  finish(tg_b_, p);
+  finish(tg_b_, p, lanes);
 }
 
 /* ---- words ---- */
@@ -445,6 +470,27 @@ TG_KERNEL(attention_prefill, ) {
 }
 const tg_kernel_def *const tg_attention_prefill = &attention_prefill;
 
+/* Words for weights times scales: lanes are the scales of a key, or keys (of these sections) that have one each. */
+static void scale_words(tg_builder *tg_b_, const char *sections) {
+  bool several = tg_c(SCALES) > 1;
+  int64_t all = several ? tg_c(SCALES) : tg_c(KT), lanes = tg_c(VL);
+  while (all % lanes) lanes /= 2;
+  tg_kit_word(tg_b_, "place scaled memory");
+  if (several) tg_kit_word(tg_b_, "lane sg %lld", (long long)lanes);
+  for (const char *x = sections; *x; x++) {
+    tg_kit_word(tg_b_, "upcast w%ci", *x);
+    tg_kit_word(tg_b_, "lane w%c%c %lld", *x, several ? 'g' : 'k', (long long)lanes);
+  }
+}
+
+/* V is read vector by vector of the keys of a block, which hardware does not fetch: it comes while K is read. */
+static void fetch_words(tg_builder *tg_b_, const tg_attention_problem *p, bool full) {
+  const source v = tg_attention_source_of(p, 'V', true);
+  bool in_tiles = holds_tiles(tg_b_, &v);
+  if (p->page && !(full && in_tiles)) return;   /* where a key lies is found for each by itself */
+  tg_kit_word(tg_b_, "prefetch V at %sk ahead 0 of %s to l2", full ? "j" : "x", !full ? "kx" : in_tiles ? "kq" : "k");
+}
+
 /* Elements of a head are lanes, DL of them. K and V are read once for all rows (V for VR of them at a time), vector by
  * vector as they lie in memory, since hardware prefetches a sequence of lines and nothing else. Weights have keys as
  * lanes. */
@@ -482,6 +528,7 @@ TG_KERNEL(attention_decode, ) {
     tg_kit_word(tg_b_, "lane %ss", loops[i]);
     tg_kit_word(tg_b_, "upcast %sb", loops[i]);
   }
+  if (p->kv_bits) scale_words(tg_b_, !full ? "x" : p->window ? "jvx" : "jx");
   tg_kit_word(tg_b_, "unroll %sc", full ? "j" : "x");
   for (const char *x = p->kv_bits ? "gh" : ""; *x; x++) tg_kit_word(tg_b_, "unroll %c%c", full ? 'j' : 'x', *x);
   tg_kit_word(tg_b_, "split d DL as da dl");
@@ -502,10 +549,7 @@ TG_KERNEL(attention_decode, ) {
     tg_kit_word(tg_b_, "split %s %lld as %sa %sl", rows[i], (long long)lanes, rows[i], rows[i]);
     tg_kit_word(tg_b_, "lane %sl", rows[i]);
   }
-  if (!full || !tg_c(AHEAD) || p->page) return;
-  /* the next block is fetched while this one is computed; where it lies in pages, it is no sequence */
-  tg_kit_word(tg_b_, "prefetch K at jk ahead BK to l2");
-  tg_kit_word(tg_b_, "prefetch V at k ahead BK to l2");
+  if (tg_c(AHEAD)) fetch_words(tg_b_, p, full);
 }
 const tg_kernel_def *const tg_attention_decode = &attention_decode;
 
