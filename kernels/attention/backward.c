@@ -12,15 +12,11 @@
 
 typedef tg_attention_section section;
 
-static const char *tile_of(tg_builder *tg_b_, const section *c, const char *t) {
-  return strcmp(c->first, "0") ? text("(%s + %s)", c->first, t) : t;
-}
-
 /* to[j,i] = sum of rows[g,c,i] * the element c of key j of a source, over `width` elements. Ranges: x, the letter
  * `what`, then t over tiles, b over the keys of a tile, i over rows, c over elements. */
 static void products(tg_builder *tg_b_, const section *c, const tg_attention_source *s, char what, const char *to,
                      const char *rows, const char *width) {
-  const char *n = text("%s%c", c->x, what), *at = text("%s*KT + %sb", tile_of(tg_b_, c, text("%st", n)), n),
+  const char *n = text("%s%c", c->x, what), *at = text("%s*KT + %sb", tg_attention_tile(tg_b_, c, text("%st", n)), n),
              *element = text("%sc", n);
   TG_KIT_RANGE(t, text("%st, %s", n, c->extent)) TG_KIT_RANGE(b, text("%sb, KT", n)) TG_KIT_RANGE(i, text("%si, BQ", n))
     say("%s[%s, %si] = sum(%s : %s, %s[g,%s,%si] * %s)", to, at, n, element, width, rows, element, n,
@@ -29,7 +25,7 @@ static void products(tg_builder *tg_b_, const section *c, const tg_attention_sou
 
 /* Where s is the product of scores and t is dP: s becomes the weights, and t dS. A row behind the last has LSE inf. */
 static void weights(tg_builder *tg_b_, const tg_attention_problem *p, const section *c) {
-  const char *n = text("%sw", c->x), *at = text("%s*KT + %sb", tile_of(tg_b_, c, text("%st", n)), n),
+  const char *n = text("%sw", c->x), *at = text("%s*KT + %sb", tg_attention_tile(tg_b_, c, text("%st", n)), n),
              *key = text("kb*BK + %s", at), *x = text("s[%s, i]", at), *slope = tg_attention_slope(tg_b_, p, x, key),
              *seen = "z[g,i] != inf", *weight = text("exp2(%s - z[g,i])", tg_attention_score(tg_b_, p, x, key)),
              *keep = p->dropout ? text(" * keep[%s, i]", at) : "";
@@ -49,7 +45,7 @@ static void weights(tg_builder *tg_b_, const tg_attention_problem *p, const sect
  * and its dO or Q is left out, whatever it holds. */
 static void outer(tg_builder *tg_b_, const section *c, char what, const char *sums, const char *by, const char *rows,
                   const char *width) {
-  const char *n = text("%s%c", c->x, what), *at = text("%s*KT + %sb", tile_of(tg_b_, c, text("%st", n)), n),
+  const char *n = text("%s%c", c->x, what), *at = text("%s*KT + %sb", tg_attention_tile(tg_b_, c, text("%st", n)), n),
              *key = text("kb*BK + %s", at), *factor = text("%s[%s, %si]", by, at, n),
              *x = text("%s[g,%si,%se]", rows, n, n);
   if (c->cut) x = text("pick(%s != 0, %s, 0)", factor, x);
@@ -151,7 +147,7 @@ static void words(tg_builder *tg_b_, const tg_attention_problem *p) {
 
 TG_KERNEL(attention_backward, ) {
   const tg_attention_problem *p = tg_user;
-  const tg_attention_source k = tg_attention_source_of(p, 'K', false), v = tg_attention_source_of(p, 'V', false);
+  const tg_attention_source k = {.p = p, .name = 'K'}, v = {.p = p, .name = 'V'};
   tg_kit_lanes(tg_b_, TG_F32);
   tg_knob(NV, 3, 1, 2, 4, 6);
   tg_knob(G, 2, 1, 3, 4, 6, 8, 12, 24);

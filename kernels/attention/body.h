@@ -65,25 +65,17 @@ void tg_attention_device_divide(tg_builder *b, const tg_attention_problem *p);
 
 /* ---- of the bodies for CPUs (template.c) ---- */
 
-/* K or V, and the copy of a block of it as f32, or NULL if it is read in place. lanes: elements of a head are. page:
- * tokens of a page, in which runs begin at multiples of `unit`. bits: of integers, whose `group` of elements have a
- * scale; half: of 4 bits half the elements of a head. Their order in the bodies is that of low halves of bytes, then
- * high halves (tg_attention_nth). */
+/* K ('K') or V of problem p. lanes: elements of a head are; else those that are no f32 in one piece are copied block by
+ * block as f32. Of 4 bits the order of elements is that of low halves of bytes, then high halves (tg_attention_nth). */
 enum { SOURCE_VALUE, SOURCE_SCALE, SOURCE_WHOLE };
 typedef struct tg_attention_source {
-  const char *name, *copy;
-  tg_type type;
+  const tg_attention_problem *p;
+  char name;
   bool lanes;
-  int64_t page, unit, group, half;
-  uint8_t bits;
   uint8_t part;                           /* what of an integer is read: its value, or one of its two factors */
-  tg_type scale;
-  const tg_attention_problem *turned;     /* not NULL: by rotary embedding */
 } tg_attention_source;
 /* Where element x of the bodies stands in rows of Q and O, of `width` elements. */
 const char *tg_attention_nth(tg_builder *b, const tg_attention_problem *p, const char *x, const char *width);
-/* K ('K') or V of words whose lanes are elements of a head, or rows. */
-tg_attention_source tg_attention_source_of(const tg_attention_problem *p, char name, bool lanes);
 /* Words for the copies. */
 void tg_attention_copy_words(tg_builder *b, const tg_attention_problem *p);
 /* The element x of key `key` = kb*BK + at as f32; cut: the key may lie behind the last, and stands for it then. */
@@ -98,6 +90,8 @@ void tg_attention_copy_block(tg_builder *b, const tg_attention_source *s, const 
 typedef struct tg_attention_section { const char *x, *first, *extent; bool cut; } tg_attention_section;
 typedef struct tg_attention_tiles { const char *first; tg_attention_section part[3]; uint32_t n; } tg_attention_tiles;
 tg_attention_tiles tg_attention_divide(tg_builder *b, const tg_attention_problem *p, const char *all);
+/* Tile `nth` of a section. */
+const char *tg_attention_tile(tg_builder *b, const tg_attention_section *c, const char *nth);
 
 /* Loops over the blocks of keys that some row sees, for each of which `one` writes what is to be done: for block kb,
  * for all groups. full: all rows see all its keys. */

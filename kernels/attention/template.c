@@ -21,24 +21,15 @@ int64_t tg_attention_page_unit(const tg_attention_problem *p) {
   return unit;
 }
 
-source tg_attention_source_of(const tg_attention_problem *p, char name, bool lanes) {
-  bool k = name == 'K', copied = !lanes && ((k ? p->k : p->v) != TG_F32 || p->page || (k && p->rotary));
-  return (source){.name = k ? "K" : "V",
-                  .copy = !copied ? NULL : k ? "K_block" : "V_block",
-                  .type = k ? p->k : p->v,
-                  .lanes = lanes,
-                  .page = p->page,
-                  .unit = tg_attention_page_unit(p),
-                  .group = k ? p->k_group : p->v_group,
-                  .half = (k ? p->head : p->value_head) / 2,
-                  .bits = p->kv_bits,
-                  .scale = p->kv_scale,
-                  .turned = k && p->rotary ? p : NULL};
-}
+static long long width_of(const source *s) { return s->name == 'K' ? s->p->head : s->p->value_head; }
+static long long scales_of(const source *s) { return width_of(s) / (s->name == 'K' ? s->p->k_group : s->p->v_group); }
+static tg_type type_of(const source *s) { return s->name == 'K' ? s->p->k : s->p->v; }
+static bool is_turned(const source *s) { return s->name == 'K' && s->p->rotary; }
+static bool is_copied(const source *s) { return !s->lanes && (type_of(s) != TG_F32 || s->p->page || is_turned(s)); }
 
 void tg_attention_copy_words(tg_builder *tg_b_, const tg_attention_problem *p) {
   for (const char *x = "KV"; *x; x++) {
-    if (!tg_attention_source_of(p, *x, false).copy) continue;
+    if (!is_copied(&(source){.p = p, .name = *x})) continue;
     tg_kit_word(tg_b_, "lane %ce VL", *x == 'K' ? 'k' : 'v');
     if (p->lists) tg_kit_word(tg_b_, "lane %cf VL", *x == 'K' ? 'k' : 'v');
   }
@@ -46,12 +37,12 @@ void tg_attention_copy_words(tg_builder *tg_b_, const tg_attention_problem *p) {
 
 /* Do keys of a tile lie in one page, one behind the other? Then their place is found once for all. */
 static bool holds_tiles(tg_builder *tg_b_, const source *s) {
-  return s->page && s->lanes && s->unit % tg_c(KT) == 0;
+  return s->p->page && s->lanes && tg_attention_page_unit(s->p) % tg_c(KT) == 0;
 }
 
 /* The subscripts of a key in memory. */
 static const char *place_of(tg_builder *tg_b_, const source *s, const char *key) {
-  long long page = s->page, unit = s->unit;
+  long long page = s->p->page, unit = tg_attention_page_unit(s->p);
   if (!page) return key;
   return text("page_table[min((%s + page_at*%lld)/%lld, table_n - 1)], (%s + page_at*%lld) %% %lld", key, unit, page,
               key, unit, page);
@@ -63,21 +54,21 @@ const char *tg_attention_nth(tg_builder *tg_b_, const tg_attention_problem *p, c
 
 /* Of integers: the group of element x, and the scale of a group of the key at subscripts `at`, as f32. */
 static const char *group_of(tg_builder *tg_b_, const source *s, const char *x) {
-  long long half = s->half, group = s->group;
-  return s->bits == 4 ? text("%s/%lld %% %lld", x, group / 2, 2 * half / group) : text("%s/%lld", x, group);
+  long long group = width_of(s) / scales_of(s);
+  return s->p->kv_bits == 4 ? text("%s/%lld %% %lld", x, group / 2, scales_of(s)) : text("%s/%lld", x, group);
 }
 
 static const char *scale_of(tg_builder *tg_b_, const source *s, const char *at, const char *group) {
-  return tg_attention_f32(tg_b_, s->scale, text("%c_scale[%s, %s]", *s->name - 'A' + 'a', at, group));
+  return tg_attention_f32(tg_b_, s->p->kv_scale, text("%c_scale[%s, %s]", s->name - 'A' + 'a', at, group));
 }
 
 /* The integer, as f32. Of 4 bits in one instruction: 2^28 times it if it lies in the low half of a byte, which is
  * shifted up to the sign, and 2^4 times it if in the high half. in_ones: a number of such units of element x as it is;
  * powers of two change no bits of sums of them (below 2^99). */
 static const char *whole_of(tg_builder *tg_b_, const source *s, const char *at, const char *x) {
-  long long half = s->half;
-  if (s->bits == 8) return text("f32(%s[%s, %s])", s->name, at, x);
-  return text("f32(i32(bitcast(i8, %s[%s, %s %% %lld])) << 28 - i32(%s/%lld)*28 & -16)", s->name, at, x, half, x, half);
+  long long half = width_of(s) / 2;
+  if (s->p->kv_bits == 8) return text("f32(%c[%s, %s])", s->name, at, x);
+  return text("f32(i32(bitcast(i8, %c[%s, %s %% %lld])) << 28 - i32(%s/%lld)*28 & -16)", s->name, at, x, half, x, half);
 }
 
 static const char *in_ones(tg_builder *tg_b_, uint8_t bits, const char *value, const char *x, int64_t half) {
@@ -87,32 +78,32 @@ static const char *in_ones(tg_builder *tg_b_, uint8_t bits, const char *value, c
 
 /* Element x (of SOURCE_SCALE: group x) of the key at subscripts `at` as f32. */
 static const char *value_of(tg_builder *tg_b_, const source *s, const char *at, const char *x) {
-  if (!s->bits) return tg_attention_f32(tg_b_, s->type, text("%s[%s, %s]", s->name, at, x));
+  if (!s->p->kv_bits) return tg_attention_f32(tg_b_, type_of(s), text("%c[%s, %s]", s->name, at, x));
   if (s->part == SOURCE_WHOLE) return whole_of(tg_b_, s, at, x);
   if (s->part == SOURCE_SCALE) return scale_of(tg_b_, s, at, x);
   return text("(%s * %s)", scale_of(tg_b_, s, at, group_of(tg_b_, s, x)),
-              in_ones(tg_b_, s->bits, whole_of(tg_b_, s, at, x), x, s->half));
+              in_ones(tg_b_, s->p->kv_bits, whole_of(tg_b_, s, at, x), x, width_of(s) / 2));
 }
 
 static const char *turned_value_of(tg_builder *tg_b_, const source *s, const char *key, const char *at, const char *x) {
   const char *own = value_of(tg_b_, s, at, x);
-  if (!s->turned) return own;
-  const char *other = value_of(tg_b_, s, at, tg_attention_partner(tg_b_, s->turned, x));
-  return tg_attention_turned(tg_b_, s->turned, x, own, other, text("min(turn_k + %s, positions - 1)", key));
+  if (!is_turned(s)) return own;
+  const char *other = value_of(tg_b_, s, at, tg_attention_partner(tg_b_, s->p, x));
+  return tg_attention_turned(tg_b_, s->p, x, own, other, text("min(turn_k + %s, positions - 1)", key));
 }
 
 const char *tg_attention_read_key(tg_builder *tg_b_, const source *s, const char *at, const char *x, bool cut) {
-  if (s->copy) return text("%s[%s, %s]", s->copy, at, x);
+  if (is_copied(s)) return text("%c_block[%s, %s]", s->name, at, x);
   const char *key = text(cut ? "min(kb*BK + %s, N - 1)" : "kb*BK + %s", at);
   return turned_value_of(tg_b_, s, key, place_of(tg_b_, s, key), x);
 }
 
-/* Element x of key `nth` of a whole tile of block kb. */
-static const char *read_key_of_tile(tg_builder *tg_b_, const source *s, const char *tile, const char *nth,
-                                    const char *x) {
+/* Element x of key `nth` of a tile of section c. */
+static const char *read_in(tg_builder *tg_b_, const source *s, const section *c, const char *tile, const char *nth,
+                           const char *x) {
   const char *at = text("%s*KT + %s", tile, nth);
-  long long page = s->page, unit = s->unit;
-  if (!holds_tiles(tg_b_, s)) return read_key(tg_b_, s, at, x, false);
+  long long page = s->p->page, unit = tg_attention_page_unit(s->p);
+  if (c->cut || !holds_tiles(tg_b_, s)) return read_key(tg_b_, s, at, x, c->cut);
   const char *begin = text("(kb*BK + %s*KT + page_at*%lld)", tile, unit),
              *place = text("page_table[min(%s/%lld, table_n - 1)], %s %% %lld/KT*KT + %s", begin, page, begin, page,
                            nth);
@@ -120,11 +111,11 @@ static const char *read_key_of_tile(tg_builder *tg_b_, const source *s, const ch
 }
 
 void tg_attention_copy_block(tg_builder *tg_b_, const source *s, const char *x, const char *width) {
-  if (!s->copy) return;
-  const char *key = text("min(kb*BK + %s_key, N - 1)", s->copy);
-  tg_kit_declare(tg_b_, "define_local", "%s, f32, [BK, %s]", s->copy, width);
-  TG_KIT_RANGE(key, text("%s_key, BK", s->copy)) TG_KIT_RANGE(x, text("%s, %s", x, width))
-    say("%s[%s_key, %s] = %s", s->copy, s->copy, x, turned_value_of(tg_b_, s, key, place_of(tg_b_, s, key), x));
+  if (!is_copied(s)) return;
+  const char *copy = text("%c_block", s->name), *key = text("min(kb*BK + %s_key, N - 1)", copy);
+  tg_kit_declare(tg_b_, "define_local", "%s, f32, [BK, %s]", copy, width);
+  TG_KIT_RANGE(key, text("%s_key, BK", copy)) TG_KIT_RANGE(x, text("%s, %s", x, width))
+    say("%s[%s_key, %s] = %s", copy, copy, x, turned_value_of(tg_b_, s, key, place_of(tg_b_, s, key), x));
 }
 
 /* Each bound is a quotient of its own, so that the proof of the accesses finds what it needs in the extents. */
@@ -153,6 +144,10 @@ tiles tg_attention_divide(tg_builder *tg_b_, const tg_attention_problem *p, cons
                  p->window ? 3 : 2};
 }
 
+const char *tg_attention_tile(tg_builder *tg_b_, const section *c, const char *nth) {
+  return strcmp(c->first, "0") ? text("(%s + %s)", c->first, nth) : nth;
+}
+
 /* ---- the body ---- */
 
 /* The score of a key that the row may not see. */
@@ -164,30 +159,24 @@ static void store_cut(tg_builder *tg_b_, const tg_attention_problem *p, const ch
 /* Of lanes: the sum of products of a row and a key over the vectors of a head. Of integers each group is summed up by
  * itself, and the sum multiplied by the scale. */
 static const char *products_of(tg_builder *tg_b_, const source *k, const section *c, const char *tile) {
-  const char *x = c->x, *nth = text("%sk", x), *at = text("%s*KT + %s", tile, nth);
-  if (!k->bits) {
-    const char *element = text("(%sc*DL + %sl)", x, x);
-    return text("sum(%sc : D/DL, q[g,%s,%si] * %s)", x, element, x,
-                c->cut ? read_key(tg_b_, k, at, element, true) : read_key_of_tile(tg_b_, k, tile, nth, element));
-  }
+  const char *x = c->x, *nth = text("%sk", x), *element = text("(%sc*DL + %sl)", x, x);
+  if (!k->p->kv_bits)
+    return text("sum(%sc : D/DL, q[g,%s,%si] * %s)", x, element, x, read_in(tg_b_, k, c, tile, nth, element));
   source scale = *k, whole = *k;
   scale.part = SOURCE_SCALE, whole.part = SOURCE_WHOLE;
-  long long parts = k->bits == 4 ? 2 : 1, group = k->group / parts, groups = 2 * k->half / k->group;
-  const char *in = text("%sg", x),
-             *element = text("(%sh*%lld + %sg*%lld + %sc*DL + %sl)", x, (long long)k->half, x, group, x, x);
-  const char *by = c->cut ? read_key(tg_b_, &scale, at, in, true) : read_key_of_tile(tg_b_, &scale, tile, nth, in),
-             *of = c->cut ? read_key(tg_b_, &whole, at, element, true)
-                          : read_key_of_tile(tg_b_, &whole, tile, nth, element);
-  return text("sum(%sg : %lld, %s * sum(%sh : %lld, %sc : %lld/DL, q[g,%s,%si] * %s))", x, groups, by, x, parts, x,
-              group, element, x, of);
+  long long parts = k->p->kv_bits == 4 ? 2 : 1, scales = scales_of(k), group = width_of(k) / scales / parts;
+  element = text("(%sh*%lld + %sg*%lld + %sc*DL + %sl)", x, width_of(k) / 2, x, group, x, x);
+  return text("sum(%sg : %lld, %s * sum(%sh : %lld, %sc : %lld/DL, q[g,%s,%si] * %s))", x, scales,
+              read_in(tg_b_, &scale, c, tile, nth, text("%sg", x)), x, parts, x, group, element, x,
+              read_in(tg_b_, &whole, c, tile, nth, element));
 }
 
 /* The scores of a section. Ranges, where its x is "j": jt over tiles, jb over the keys of a tile, jc over the elements
  * of a head. If these are lanes jl, the sums of lanes are kept for all keys jk of the tile, so that each key is read
  * once, in the order of memory; then js adds them up. */
 static void scores_of(tg_builder *tg_b_, const tg_attention_problem *p, const source *k, const section *c) {
-  const char *x = c->x, *tile = strcmp(c->first, "0") ? text("(%s + %st)", c->first, x) : text("%st", x),
-             *at = text("%s*KT + %sb", tile, x), *key = text("kb*BK + %s", at), *element = text("%sc", x);
+  const char *x = c->x, *tile = tg_attention_tile(tg_b_, c, text("%st", x)), *at = text("%s*KT + %sb", tile, x),
+             *key = text("kb*BK + %s", at), *element = text("%sc", x);
   TG_KIT_RANGE(x, text("%st, %s", x, c->extent)) {
     const char *sum = text("sum(%s : D, q[g,%s,i] * %s)", element, element, read_key(tg_b_, k, at, element, c->cut));
     if (k->lanes) {
@@ -260,15 +249,13 @@ static void weights(tg_builder *tg_b_, const tg_attention_problem *p, const tile
 /* Of V in integers: the weights of a section times the scales of each group. */
 static void scale_weights(tg_builder *tg_b_, const source *v, const section *c) {
   const char *x = c->x, *nth = text("w%sk", x), *group = text("w%sg", x),
-             *tile = strcmp(c->first, "0") ? text("(%s + w%st)", c->first, x) : text("w%st", x),
-             *at = text("%s*KT + %s", tile, nth), *weight = text("s[%s, w%si]", at, x);
+             *tile = tg_attention_tile(tg_b_, c, text("w%st", x)), *at = text("%s*KT + %s", tile, nth),
+             *weight = text("s[%s, w%si]", at, x);
   source scale = *v;
   scale.part = SOURCE_SCALE;
   TG_KIT_RANGE(t, text("w%st, %s", x, c->extent)) TG_KIT_RANGE(k, text("%s, KT", nth))
     TG_KIT_RANGE(i, text("w%si, BQ", x)) TG_KIT_RANGE(g, text("%s, SCALES", group)) {
-      const char *by = c->cut ? read_key(tg_b_, &scale, at, group, true)
-                              : read_key_of_tile(tg_b_, &scale, tile, nth, group),
-                 *value = text("%s * %s", weight, by);
+      const char *value = text("%s * %s", weight, read_in(tg_b_, &scale, c, tile, nth, group));
       if (c->cut) value = text("pick(%s != 0, %s, 0)", weight, value);
       say("scaled[%s, w%si, %s] = %s", at, x, group, value);
     }
@@ -280,14 +267,16 @@ static const char *sum_of(tg_builder *tg_b_, const source *v, const section *c, 
   const char *i = v->lanes ? "di" : "i", *k = *c->x == 'j' ? "k" : text("k%s", c->x), *nth = text("%sq", k),
              *from = strcmp(c->first, "0") ? text("%s + ", c->first) : "";
   bool whole = !c->cut && holds_tiles(tg_b_, v);
-  const char *tile = *from ? text("(%s%st)", from, k) : text("%st", k),
+  const char *tile = tg_attention_tile(tg_b_, c, text("%st", k)),
              *at = whole ? text("%s*KT + %s", tile, nth) : *from ? text("%s*KT + %s", c->first, k) : k,
              *over = whole ? text("%st : %s, %s : KT", k, c->extent, nth) : text("%s : (%s)*KT", k, c->extent),
-             *weight = v->lanes && v->bits ? text("scaled[%s, %s, %s]", at, i, group_of(tg_b_, v, d))
-                                           : text("s[%s, %s]", at, i);
+             *weight = text("s[%s, %s]", at, i);
   source of = *v;
-  if (v->lanes && v->bits) of.part = SOURCE_WHOLE, finite = true;
-  const char *x = whole ? read_key_of_tile(tg_b_, &of, tile, nth, d) : read_key(tg_b_, &of, at, d, c->cut);
+  if (v->lanes && v->p->kv_bits) {
+    of.part = SOURCE_WHOLE, finite = true;
+    weight = text("scaled[%s, %s, %s]", at, i, group_of(tg_b_, v, d));
+  }
+  const char *x = whole ? read_in(tg_b_, &of, c, tile, nth, d) : read_key(tg_b_, &of, at, d, c->cut);
   if (c->cut && !finite) x = text("pick(%s != 0, %s, 0)", weight, x);
   return text("sum(%s, %s * %s)", over, weight, x);
 }
@@ -310,7 +299,7 @@ static void sums(tg_builder *tg_b_, const tg_attention_problem *p, const source 
   const section finite = {"p", "0", "finite", true}, others = {"x", "0", "tiles - finite", true};
   bool vectors = by_vectors(tg_b_, p, v), listed = p->lists && !full;
   const char *range = text("%s, E", d);
-  if (v->lanes && v->bits == 4) range = text("d, E/2"), d = "(dh*(E/2) + d)";   /* both halves of bytes by one load */
+  if (v->lanes && p->kv_bits == 4) range = text("d, E/2"), d = "(dh*(E/2) + d)";   /* both halves by one load */
   if (listed) all = text("%s + %s", sum_of(tg_b_, v, &finite, d, true), sum_of(tg_b_, v, &others, d, false));
   for (const section *c = t->part; c < t->part + t->n && !listed; c++)
     if (!c->cut || !vectors) all = text("%s%s%s", all, *all ? " + " : "", sum_of(tg_b_, v, c, d, false));
@@ -357,7 +346,7 @@ static void block(tg_builder *tg_b_, const tg_attention_problem *p, const source
     const tiles t = tg_attention_divide(tg_b_, p, full ? "j" : NULL);
     scores(tg_b_, p, k, &t);
     weights(tg_b_, p, &t);
-    for (uint32_t c = 0; v->lanes && v->bits && c < t.n; c++) scale_weights(tg_b_, v, &t.part[c]);
+    for (uint32_t c = 0; v->lanes && p->kv_bits && c < t.n; c++) scale_weights(tg_b_, v, &t.part[c]);
     sums(tg_b_, p, v, &t, full);
   }
 }
@@ -381,9 +370,8 @@ void tg_attention_blocks_of_keys(tg_builder *tg_b_, const tg_attention_problem *
   }
 }
 
-/* copies: K and V that are not f32 are copied block by block, for words that read them element by element. */
 static void body(tg_builder *tg_b_, const tg_attention_problem *p, bool lanes) {
-  const source k = tg_attention_source_of(p, 'K', lanes), v = tg_attention_source_of(p, 'V', lanes);
+  const source k = {.p = p, .name = 'K', .lanes = lanes}, v = {.p = p, .name = 'V', .lanes = lanes};
   tg_attention_declare(tg_b_, p);
   tg_attention_copy_rows(tg_b_, p);
   tg_define_reg(q, f32, [G, D, BQ]);
@@ -453,7 +441,7 @@ TG_KERNEL(attention_prefill, ) {
   if (p->lists) tg_kit_word(tg_b_, "place exponent memory"), tg_kit_word(tg_b_, "lane vc VL");
   if (full && p->window) tg_kit_word(tg_b_, "upcast vb");
   tg_kit_word(tg_b_, "upcast xb");
-  const source k = tg_attention_source_of(p, 'K', false);
+  const source k = {.p = p, .name = 'K'};
   bool vectors = by_vectors(tg_b_, p, &k);
   if (p->kv_bits != 4 && !p->rotary) {   /* blocks of Q are loaded along its rows, and transposed in registers */
     tg_kit_tile_and_rest(list, sizeof list, (tg_kit_dim){p->head, p->head}, tg_c(VL));
@@ -485,7 +473,7 @@ static void scale_words(tg_builder *tg_b_, const char *sections) {
 
 /* V is read vector by vector of the keys of a block, which hardware does not fetch: it comes while K is read. */
 static void fetch_words(tg_builder *tg_b_, const tg_attention_problem *p, bool full) {
-  const source v = tg_attention_source_of(p, 'V', true);
+  const source v = {.p = p, .name = 'V', .lanes = true};
   bool in_tiles = holds_tiles(tg_b_, &v);
   if (p->page && !(full && in_tiles)) return;   /* where a key lies is found for each by itself */
   tg_kit_word(tg_b_, "prefetch V at %sk ahead 0 of %s to l2", full ? "j" : "x", !full ? "kx" : in_tiles ? "kq" : "k");
