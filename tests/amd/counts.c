@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Figures that machine code for AMD's processors keeps: tests/amd/counts.txt, which says how its lines are to be read.
  * What the programs compute is amd_corpus's to check.
- *   amd_counts [--report] [FILE.txt]      --report: each figure */
+ *   amd_counts [--report] [FILE.txt]                   --report: each figure
+ *   amd_counts --survey TARGET FILE.tg [SIZE=N ..]     what the launches of a program are made of: no claim */
 #include <stdlib.h>
 #include "../ptx/claims.h"
 #include "../test.h"
@@ -45,7 +46,7 @@ static bool figure(const void *user, const char *name, double *v) {
   return false;
 }
 
-static bool launch(run *r) {
+static bool launch(run *r, void (*seen)(void *, const amd_dispatch *)) {
   char message[AMD_MESSAGE];
   r->sum = (amd_count){.instructions = 0};
   r->groups = r->phases = 0;
@@ -57,15 +58,25 @@ static bool launch(run *r) {
                    .info = &r->code.info,
                    .params = r->code.params,
                    .seed = 1,
-                   .seen = add,
+                   .seen = seen,
                    .user = r};
   bool ran = ok && amd_program_run(&p, &r->code.memory, message);
   CHECK(ran || !ok, "%s: %s", r->code.where, message);
   return ran;
 }
 
-static void one_line(run *r, char *line, bool report) {
+static void read_program(run *r, const char *path, const char *sizes) {
   static char text[1 << 16];
+  FILE *f = fopen(path, "rb");
+  size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
+  if (f) fclose(f);
+  CHECK(n, "%s cannot be read", path);
+  text[n] = 0;
+  r->code.text = text, r->code.where = path;
+  r->code.size = r->size, r->code.sizes = claims_sizes(sizes, r->size);
+}
+
+static void one_line(run *r, char *line, bool report) {
   char *claims = strchr(line, ':'), *path = strchr(line, ' '), *sizes = path ? strchr(path + 1, ' ') : NULL;
   CHECK(claims && path && path < claims, "'%s' has no target, or no ':'", line);
   if (!claims || !path || path > claims) return;
@@ -74,16 +85,11 @@ static void one_line(run *r, char *line, bool report) {
     *sizes++ = 0;
   else
     sizes = NULL;
-  FILE *f = fopen(path, "rb");
-  size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
-  if (f) fclose(f);
-  text[n] = 0;
-  r->code.text = text, r->code.where = path;
-  r->code.size = r->size, r->code.sizes = claims_sizes(sizes ? sizes : "", r->size);
+  read_program(r, path, sizes ? sizes : "");
   bool open = kit_path_open(&r->code.path, line);
   CHECK(open, "no path for %s", line);
   if (!open) return;
-  if (launch(r)) {
+  if (launch(r, add)) {
     char where[LINE + 64];
     snprintf(where, sizeof where, "%.900s for %.60s", path, line);
     claims_check(where, claims, report, figure, r);
@@ -92,18 +98,51 @@ static void one_line(run *r, char *line, bool report) {
   kit_path_close(&r->code.path);
 }
 
-int main(int argc, char **argv) {
-  static run r;
+/* ---- one program, for people ---- */
+
+static void show(void *user, const amd_dispatch *d) {
+  run *r = user;
+  const amd_count *c = &d->count;
+  uint64_t groups = (uint64_t)d->groups[0] * d->groups[1] * d->groups[2], bytes = 0;
+  uint32_t threads = d->threads[0] * d->threads[1] * d->threads[2], lanes = r->code.path.target.lanes;
+  for (uint32_t b = 0; b < r->code.memory.n; b++) bytes += r->code.memory.bytes[b];
+  printf("groups %llu of %u, wave instructions %llu, of a wave %.0f, sectors %llu = %.2f of all buffers, LOCAL %llu = %.2f "
+         "of fewest, matrix %llu\n",
+         (unsigned long long)groups, threads, (unsigned long long)c->instructions,
+         (double)c->instructions / (double)(groups * ((threads + lanes - 1) / lanes)), (unsigned long long)c->sectors,
+         (double)c->sectors * 64 / (double)bytes, (unsigned long long)c->wavefronts,
+         c->wavefronts_fewest ? (double)c->wavefronts / (double)c->wavefronts_fewest : 0, (unsigned long long)c->matrix);
+}
+
+static void survey(run *r, char **argv) {
+  char sizes[LINE] = "";
+  size_t n = 0;
+  for (char **a = argv + 2; *a && n < sizeof sizes; a++) n += (size_t)snprintf(sizes + n, sizeof sizes - n, "%s ", *a);
+  read_program(r, argv[1], sizes);
+  bool open = kit_path_open(&r->code.path, argv[0]);
+  CHECK(open, "no path for %s", argv[0]);
+  if (!open) return;
+  launch(r, show);
+  tg_job_drop(&r->code.job);
+  kit_path_close(&r->code.path);
+}
+
+static void check_file(run *r, const char *path, bool report) {
   char line[LINE];
-  bool report = argc > 1 && !strcmp(argv[1], "--report");
-  const char *file = argc > 1 + report ? argv[1 + report] : "tests/amd/counts.txt";
-  FILE *f = fopen(file, "r");
-  CHECK(f, "%s cannot be read", file);
+  FILE *f = fopen(path, "r");
+  CHECK(f, "%s cannot be read", path);
   while (f && fgets(line, sizeof line, f)) {
     line[strcspn(line, "\n")] = 0;
-    if (*line && *line != '#') one_line(&r, line, report);
+    if (*line && *line != '#') one_line(r, line, report);
   }
   if (f) fclose(f);
+}
+
+int main(int argc, char **argv) {
+  static run r;
+  bool report = argc > 1 && !strcmp(argv[1], "--report");
+  if (argc > 3 && !strcmp(argv[1], "--survey")) survey(&r, argv + 2);
+  else check_file(&r, argc > 1 + report ? argv[1 + report] : "tests/amd/counts.txt", report);
   kit_memory_free(&r.code.memory);
   return TEST_END();
 }

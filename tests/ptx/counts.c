@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Figures that the PTX of programs keeps: tests/ptx/counts.txt, which says how its lines are to be read. The programs
  * are compiled for sm_80 and run in the interpreter of PTX; what they compute is ptx_corpus's to check.
- *   ptx_counts [--report] [FILE.txt]      --report: each figure */
+ *   ptx_counts [--report] [FILE.txt]            --report: each figure
+ *   ptx_counts --survey FILE.tg [SIZE=N ..]     what the launches of a program are made of, a line each: no claim */
 #include <stdlib.h>
 #include "../test.h"
 #include "claims.h"
@@ -34,14 +35,14 @@ static void add(void *user, const ptx_launch *l) {
   }
 }
 
-static bool launch(run *r) {
+static bool launch(run *r, void (*seen)(void *, const ptx_launch *)) {
   char message[PTX_MESSAGE];
   r->sum = (ptx_summary){.matrix = 0};
   r->groups = 0;
   memset(r->traffic, 0, sizeof r->traffic);
   bool ok = kit_compile(&r->code, NULL, NULL);
   CHECK(ok, "%s: %s", r->code.where, r->code.job.env.message);
-  ptx_program p = {.job = &r->code.job, .object = &r->code.object, .info = &r->code.info, .params = r->code.params, .seed = 1, .seen = add, .user = r};
+  ptx_program p = {.job = &r->code.job, .object = &r->code.object, .info = &r->code.info, .params = r->code.params, .seed = 1, .seen = seen, .user = r};
   bool ran = ok && ptx_program_run(&p, &r->code.memory, message);
   CHECK(ran || !ok, "%s: %s", r->code.where, message);
   return ran;
@@ -73,35 +74,71 @@ static bool figure(const void *user, const char *name, double *v) {
   return b >= 0;
 }
 
-static void one_line(run *r, char *line, bool report) {
+static void read_program(run *r, const char *path, const char *sizes) {
   static char text[1 << 16];
+  FILE *f = fopen(path, "rb");
+  size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
+  if (f) fclose(f);
+  CHECK(n, "%s cannot be read", path);
+  text[n] = 0;
+  r->code.text = text, r->code.where = path;
+  r->code.size = r->size, r->code.sizes = claims_sizes(sizes, r->size);
+}
+
+static void one_line(run *r, char *line, bool report) {
   char *claims = strchr(line, ':'), *sizes = strchr(line, ' ');
   CHECK(claims, "'%s' has no ':'", line);
   if (!claims) return;
   *claims++ = 0;
   if (sizes && sizes < claims) *sizes++ = 0;
-  FILE *f = fopen(line, "rb");
-  size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
-  if (f) fclose(f);
-  text[n] = 0;
-  r->code.text = text, r->code.where = line;
-  r->code.size = r->size, r->code.sizes = claims_sizes(sizes && sizes < claims ? sizes : "", r->size);
-  if (launch(r)) claims_check(r->code.where, claims, report, figure, r);
+  read_program(r, line, sizes && sizes < claims ? sizes : "");
+  if (launch(r, add)) claims_check(r->code.where, claims, report, figure, r);
   tg_job_drop(&r->code.job);
+}
+
+/* ---- one program, for people ---- */
+
+static void show(void *user, const ptx_launch *l) {
+  ptx_summary s = ptx_summarise(l, 0);
+  uint64_t groups = (uint64_t)l->groups[0] * l->groups[1] * l->groups[2], fewest = 0;
+  uint64_t warps = groups * ((l->threads + PTX_LANES - 1) / PTX_LANES);
+  for (uint32_t b = 0; b < l->buffers; b++) fewest += l->traffic[b].distinct_read + l->traffic[b].distinct_written;
+  printf("%-24s groups %llu of %u, warp instructions %llu, of a warp %.0f, sectors %llu = %.2f of each once, LOCAL %llu = "
+         "%.2f of fewest, mma %llu\n",
+         l->kernel->name, (unsigned long long)groups, l->threads, (unsigned long long)s.all.warps,
+         (double)s.all.warps / (double)warps, (unsigned long long)s.all.sectors,
+         fewest ? (double)s.all.sectors / (double)fewest : 0, (unsigned long long)s.all.wavefronts,
+         s.all.wavefronts_fewest ? (double)s.all.wavefronts / (double)s.all.wavefronts_fewest : 0,
+         (unsigned long long)s.matrix);
+  add(user, l);
+}
+
+static void survey(run *r, char **argv) {
+  char sizes[LINE] = "";
+  size_t n = 0;
+  for (char **a = argv + 1; *a && n < sizeof sizes; a++) n += (size_t)snprintf(sizes + n, sizeof sizes - n, "%s ", *a);
+  read_program(r, *argv, sizes);
+  launch(r, show);
+  tg_job_drop(&r->code.job);
+}
+
+static void check_file(run *r, const char *path, bool report) {
+  char line[LINE];
+  FILE *f = fopen(path, "r");
+  CHECK(f, "%s cannot be read", path);
+  while (f && fgets(line, sizeof line, f)) {
+    line[strcspn(line, "\n")] = 0;
+    if (*line && *line != '#') one_line(r, line, report);
+  }
+  if (f) fclose(f);
 }
 
 int main(int argc, char **argv) {
   static run r;
-  char line[LINE];
   bool report = argc > 1 && !strcmp(argv[1], "--report");
-  const char *file = argc > 1 + report ? argv[1 + report] : "tests/ptx/counts.txt";
-  FILE *f = fopen(file, "r");
-  CHECK(f && kit_path_open(&r.code.path, "sm_80"), "%s, or no path", file);
-  while (f && fgets(line, sizeof line, f)) {
-    line[strcspn(line, "\n")] = 0;
-    if (*line && *line != '#') one_line(&r, line, report);
-  }
-  if (f) fclose(f);
+  CHECK(kit_path_open(&r.code.path, "sm_80"), "no path");
+  if (argc > 2 && !strcmp(argv[1], "--survey")) survey(&r, argv + 2);
+  else check_file(&r, argc > 1 + report ? argv[1 + report] : "tests/ptx/counts.txt", report);
   kit_memory_free(&r.code.memory);
   kit_path_close(&r.code.path);
   return TEST_END();
