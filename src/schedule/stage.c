@@ -6,7 +6,8 @@
  * buffer: an iteration fills the slot of a later one.
  *
  * `of` ranges inside the loop: the copy has what the read is in each of their iterations, however its subscripts and
- * its gate compute that, as windows of a convolution, whose border a gate keeps away.
+ * its gate compute that, as windows of a convolution, whose border a gate keeps away. Of several reads it is the one
+ * that moves with these ranges and no others: each operand of a product of a matrix with itself has a copy of its own.
  *
  * Where all reads are clamped to what the source promises, the copy holds what they are clamped to. If the copy's type
  * cannot hold the source's values, it must be that of an expression around each read; the copy
@@ -141,6 +142,21 @@ static bool is_iteration(const staging *g, const tg_uop *range) {
   return false;
 }
 
+/* `of`: does the read move with the ranges that are named, and with no other ones inside? */
+static bool is_of_iterations(const staging *g, const tg_uop *load) {
+  const tg_uop *range[TG_STAGE_RANGES];
+  uint32_t n;
+  for (uint32_t d = 0; d < g->rank; d++)
+    if (!(range[d] = moving(g, &g->axis[d], load))) return false;
+  const tg_uop **order = tg_toposort(g->s->j, load, &n);
+  for (uint32_t i = 0; i < n; i++) {
+    bool named = order[i]->op != TG_OP_RANGE || !g->inside[tg_range_ordinal(order[i])];
+    for (uint32_t d = 0; d < g->rank; d++) named |= order[i] == range[d];
+    if (!named) return false;
+  }
+  return true;
+}
+
 /* `of`: one read, of the ranges that are named and of no other ones inside. */
 static void measure_iterations(staging *g, const tg_uop *load) {
   tg_job *j = g->s->j;
@@ -272,6 +288,11 @@ static bool zero_unless(const staging *g, const tg_uop *load, const tg_uop *cond
   return inside.fact && tg_alternative(load) == tg_zero(j, load->type) && tg_proves(j, &inside, condition);
 }
 
+/* `of` copies one of several reads. */
+static bool is_copied(const staging *g, const tg_uop *load) {
+  return tg_define_of(load->src[0]) == g->source && (!*g->o->of || load == g->first);
+}
+
 /* where(cond, x * y, 0) of floats: 0 * inf is none, but if both copies hold 0 wherever cond is false, so does the
  * product. The copy that is made first is noted. */
 static const tg_uop *float_product_left(staging *g, const tg_uop *old, const tg_uop *const *src) {
@@ -283,9 +304,7 @@ static const tg_uop *float_product_left(staging *g, const tg_uop *old, const tg_
   for (uint32_t f = 0; f < 2; f++) {
     const tg_uop *now = below_all_casts(product->src[f]), *before = below_all_casts(old->src[1]->src[f]),
                  *other = below_all_casts(product->src[!f]);
-    if (!now || !before || !other || tg_define_of(now->src[0]) != g->copy ||
-        tg_define_of(before->src[0]) != g->source)
-      continue;
+    if (!now || !before || !other || tg_define_of(now->src[0]) != g->copy || !is_copied(g, before)) continue;
     if (!zero_unless(g, before, src[0])) continue;
     for (uint32_t i = 0; i < g->s->zeros.n; i++)
       if (g->s->zeros.data[i].copy == tg_define_of(other->src[0]) && g->s->zeros.data[i].condition == src[0])
@@ -316,12 +335,10 @@ static const tg_uop *product_left(const staging *g, const tg_uop *old, const tg_
 static const tg_uop *staged_through(tg_job *j, const tg_uop *old, void *user) {
   const staging *g = user;
   if (is_around(g, old)) return old;
-  if (g->clamp && tg_clamped_load(j, old, g->source)) {
-    const tg_uop *load = tg_clamped_load(j, old, g->source);
-    return tg_cast(j, TG_INDEX, load_of_copy(g, load, load->src));
-  }
-  const tg_uop *load = g->through && old->type == g->type ? tg_through_load(old, g->source) : NULL;
-  return load && tg_through_same(old, g->through) ? load_of_copy(g, load, load->src) : NULL;
+  const tg_uop *load = g->clamp ? tg_clamped_load(j, old, g->source) : NULL;
+  if (load && is_copied(g, load)) return tg_cast(j, TG_INDEX, load_of_copy(g, load, load->src));
+  load = g->through && old->type == g->type ? tg_through_load(old, g->source) : NULL;
+  return load && is_copied(g, load) && tg_through_same(old, g->through) ? load_of_copy(g, load, load->src) : NULL;
 }
 
 static const tg_uop *staged_load(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
@@ -332,7 +349,7 @@ static const tg_uop *staged_load(tg_job *j, const tg_uop *old, const tg_uop *con
     return src[0]->src[0];
   if (old->op == TG_OP_WHERE && tg_is_float(old->type)) return float_product_left(g, old, src);
   if (old->op == TG_OP_WHERE) return product_left(g, old, src);
-  if (old->op != TG_OP_LOAD || tg_define_of(old->src[0]) != g->source) return NULL;
+  if (old->op != TG_OP_LOAD || !is_copied(g, old)) return NULL;
   g->bare = true;
   return g->through ? NULL : tg_cast(j, old->type, load_of_copy(g, old, src));
 }
@@ -590,6 +607,33 @@ static const tg_uop *clamp_of(const staging *g, const tg_uop *end) {
   return clamp;
 }
 
+/* Does any read move with the ranges of `of` alone? Else the first one is refused by what is wrong with it. */
+static bool has_of_iterations(const staging *g, const tg_uop *end) {
+  for (uint32_t i = 1; i < end->n; i++) {
+    uint32_t n;
+    const tg_uop **order = computed_by(g, end->src[i], &n);
+    for (uint32_t k = 0; k < n; k++)
+      if (order[k]->op == TG_OP_LOAD && tg_define_of(order[k]->src[0]) == g->source && is_of_iterations(g, order[k]))
+        return true;
+  }
+  return false;
+}
+
+static void measure_reads(staging *g, const tg_uop *end) {
+  bool all = *g->o->of && !has_of_iterations(g, end);
+  for (uint32_t i = 1; i < end->n; i++) {
+    uint32_t n;
+    const tg_uop **order = computed_by(g, end->src[i], &n);
+    for (uint32_t k = 0; k < n; k++)
+      if (order[k]->op == TG_OP_LOAD && tg_define_of(order[k]->src[0]) == g->source) {
+        if (!*g->o->of) measure(g, order[k]);
+        else if (all || is_of_iterations(g, order[k])) measure_iterations(g, order[k]);
+      } else if (g->expression && !g->through && order[k]->type == g->type && tg_through_load(order[k], g->source))
+        g->through = order[k];
+      else if (order[k]->op == TG_OP_SHUFFLE) check_shuffle(g, order[k]);
+  }
+}
+
 static void stage_loop(tg_schedule *s, const tg_uop *end, tg_statements *out, void *user) {
   staging *g = user;
   tg_job *j = s->j;
@@ -609,16 +653,7 @@ static void stage_loop(tg_schedule *s, const tg_uop *end, tg_statements *out, vo
   g->copies++;
   if (stores_source(end, g->source))
     tg_fail_at(j, g->o->pos, "stage %s at %s: the loop stores to it", g->o->names[0], g->o->names[1]);
-  for (uint32_t i = 1; i < end->n; i++) {
-    uint32_t n;
-    const tg_uop **order = computed_by(g, end->src[i], &n);
-    for (uint32_t k = 0; k < n; k++)
-      if (order[k]->op == TG_OP_LOAD && tg_define_of(order[k]->src[0]) == g->source)
-        *g->o->of ? measure_iterations(g, order[k]) : measure(g, order[k]);
-      else if (g->expression && !g->through && order[k]->type == g->type && tg_through_load(order[k], g->source))
-        g->through = order[k];
-      else if (order[k]->op == TG_OP_SHUFFLE) check_shuffle(g, order[k]);
-  }
+  measure_reads(g, end);
   g->clamp = !g->expression && tg_is_int(g->source->type) ? clamp_of(g, end) : NULL;
   check_begin(g, end);
   check_space(g, end);
