@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * The schedule of atomic additions on a GPU whose places are read from memory, as of a histogram: threads along the
- * loop, each with neighbours that one load brings. Where the buffer fits LOCAL memory, each workgroup adds to a copy of
- * its own there, which is added to the buffer once: integers alone, whose sums are the same in any order. */
+ * The schedule of additions on a GPU whose places are read from memory, as of a histogram: atomic ones, and those of
+ * integers, which the word `atomic` makes so. Threads run along the loop, each with neighbours that one load brings.
+ * Where the buffer fits LOCAL memory, each workgroup adds to a copy of its own there, which is added to the buffer
+ * once: integers alone, whose sums are the same in any order. */
 #include "choose/device.h"
+#include "ranges/depend.h"
 #include "ranges/ranges.h"
 
 enum {
@@ -48,9 +50,19 @@ static uint32_t vector_of(const sums *c) {
   return c->extent < 0 ? 1 : vector;
 }
 
+/* Is it atomic, or may it be? */
+static bool adds(tg_job *j, const tg_uop *store) {
+  tg_type type = tg_define_of(store->src[0])->type;
+  bool read = false;
+  if (store->arg & TG_ATOMIC) return true;
+  for (uint32_t d = 0; d < tg_access_rank(store); d++) read |= tg_loads_below(j, store->src[1 + d]);
+  return read && tg_is_int(type) && tg_type_bits(type) >= 32 &&
+         tg_buffer_info(j, store->src[0])->space != TG_SPACE_REG && tg_accumulates(j, store) == TG_OP_ADD;
+}
+
 static bool find(sums *c, uint32_t depth, const tg_uop *const *chain) {
   const tg_uop *inner = depth ? chain[depth - 1] : NULL;
-  if (!inner || inner->n != 2 || inner->src[1]->op != TG_OP_STORE || !(inner->src[1]->arg & TG_ATOMIC)) return false;
+  if (!inner || inner->n != 2 || inner->src[1]->op != TG_OP_STORE || !adds(c->n->j, inner->src[1])) return false;
   c->store = inner->src[1];
   c->range = inner->src[0];
   if (tg_range_kind(c->range) != TG_LOOP || !tg_loads_below(c->n->j, c->store) ||
@@ -121,6 +133,7 @@ bool tg_device_sums(tg_nest *n, uint32_t depth, const tg_uop *const *chain) {
   if (n->versioned || !find(&c, depth, chain)) return false;
   const char *name = tg_device_name(n, c.range), *b = tg_nest_base(n, name);
   const char *buffer = tg_buffer_info(n->j, c.store->src[0])->name;
+  if (!(c.store->arg & TG_ATOMIC)) tg_say(&w, "atomic %s", buffer);
   int64_t at_once = (int64_t)WARPS * n->l->target->lanes * c.vector, block = depth == 1 ? block_of(&c, at_once) : 0;
   if (block) {
     const char *copy = tg_format(w.env, "%s.sums", buffer);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Attributes of accesses and buffers: stream (non-temporal stores), place (what a register buffer must become). */
+ * Attributes of accesses and buffers: stream (non-temporal stores), atomic (updates of integers that may meet), place
+ * (what a register buffer must become). */
+#include "ranges/depend.h"
 #include "schedule/opt.h"
 
 static uint32_t buffer_named(tg_schedule *s, const tg_opt *o) {
@@ -29,6 +31,39 @@ static void stream(tg_schedule *s, const tg_opt *o) {
   if (x.atomic) tg_fail_at(s->j, o->pos, "stream %s: its stores are atomic", o->names[0]);
 }
 
+/* ---- atomic ---- */
+
+typedef struct { uint32_t buffer, updates; } updating;
+
+/* x[..] = x[..] + e, as an atomic update by e. Sums of integers are the same in any order. */
+static const tg_uop *atomic_store(tg_job *j, const tg_uop *old, const tg_uop *const *src, void *user) {
+  updating *x = user;
+  if (old->op != TG_OP_STORE || tg_buffer_ordinal(old->src[0]) != x->buffer || old->arg & TG_ATOMIC ||
+      tg_accumulates(j, old) != TG_OP_ADD)
+    return NULL;
+  uint32_t rank = tg_access_rank(old);
+  const tg_uop *sum = src[1 + rank], *before = tg_stored(old);
+  bool first = before->src[0]->op == TG_OP_LOAD && tg_buffer_ordinal(before->src[0]->src[0]) == x->buffer;
+  const tg_uop *changed[20];
+  if (old->n > TG_COUNT(changed)) return NULL;
+  memcpy(changed, src, old->n * sizeof *src);
+  changed[1 + rank] = sum->src[first];
+  x->updates++;
+  return tg_make(j, TG_OP_STORE, TG_VOID, 1, old->arg | TG_ATOMIC, old->n, changed);
+}
+
+static void atomic(tg_schedule *s, const tg_opt *o) {
+  updating x = {.buffer = buffer_named(s, o)};
+  const tg_buffer *b = &s->j->buffers.data[x.buffer];
+  if (b->space == TG_SPACE_REG) tg_fail_at(s->j, o->pos, "atomic %s: it is registers", o->names[0]);
+  if (!tg_is_int(b->type) || tg_type_bits(b->type) < 32)
+    tg_fail_at(s->j, o->pos,
+               "atomic %s: its elements are no integers of 32 or 64 bits: the order of updates could be seen",
+               o->names[0]);
+  s->sink = tg_map(s->j, s->sink, atomic_store, NULL, &x);
+  if (!x.updates) tg_fail_at(s->j, o->pos, "atomic %s: no statement adds to it", o->names[0]);
+}
+
 static void place(tg_schedule *s, const tg_opt *o) {
   tg_buffer *b = &s->j->buffers.data[buffer_named(s, o)];
   if (b->space != TG_SPACE_REG) tg_fail_at(s->j, o->pos, "place %s: it is no register buffer", o->names[0]);
@@ -37,5 +72,6 @@ static void place(tg_schedule *s, const tg_opt *o) {
 
 void tg_opt_access(tg_schedule *s, const tg_opt *o) {
   if (o->word == TG_OPT_STREAM) stream(s, o);
+  else if (o->word == TG_OPT_ATOMIC) atomic(s, o);
   else place(s, o);
 }
