@@ -22,14 +22,18 @@ enum {
 
 /* " of r s": of which iterations the operand's block is a copy, or "". */
 static const char *of_iterations(const tg_device_product *c, const tg_words *w, const tg_device_operand *o) {
-  return o->iterations ? tg_format(w->env, " of %s.t %s.t", c->base[o == &c->b], c->base[2]) : "";
+  return o->iterations ? tg_format(w->env, " of %s.t %s.t", c->base[o->loop == c->b.loop], c->base[2]) : "";
 }
+
+/* Dimensions of what is copied. */
+static uint32_t own_of(const tg_device_operand *o) { return o->iterations ? 0 : o->own; }
+static uint32_t term_of(const tg_device_operand *o) { return o->iterations ? 1 : o->term; }
 
 /* rows: of the operand, in a workgroup's tile; warp: in that of a warp. */
 static void copy(const tg_device_product *c, tg_words *w, const tg_device_operand *o, uint32_t rows, uint32_t warp,
                  const char *at) {
   const tg_target *t = c->n->l->target;
-  const tg_device_block of = {.name = o->name, .copy = o->copy, .at = at, .own = o->own, .term = o->term,
+  const tg_device_block of = {.name = o->name, .copy = o->copy, .at = at, .own = own_of(o), .term = term_of(o),
                              .of = of_iterations(c, w, o),
                              .along_terms = o->along_terms, .loads_matrices = t->loads_matrices,
                              .bytes = (uint32_t)tg_type_bytes(c->row->a_type), .vector = o->vector, .rows = rows,
@@ -127,10 +131,11 @@ enum { UNROLLED = 8 /* terms */ };
 static void copy_of_terms(const tg_device_product *c, tg_words *w, const tg_device_operand *o, uint32_t own,
                           const char *at) {
   uint32_t vector = o->along_terms ? 1 : o->vector < 4 ? o->vector : 4;
+  while (vector > 1 && own % vector) vector /= 2;
   uint32_t first = o->along_terms ? c->terms : own / vector;
   const char *depth = c->stages > 1 ? tg_format(w->env, " depth=%u", c->stages) : "", *b = o->copy;
-  tg_say(w, "stage %s at %s%s as %s[d%u, d%u] pitch=%u%s", o->name, at, of_iterations(c, w, o), b, o->term, o->own,
-         own + 4, depth);
+  tg_say(w, "stage %s at %s%s as %s[d%u, d%u] pitch=%u%s", o->name, at, of_iterations(c, w, o), b, term_of(o),
+         own_of(o), own + 4, depth);
   if (first > TG_SIDE * TG_SIDE) first = TG_SIDE * TG_SIDE;
   uint32_t second = TG_SIDE * TG_SIDE / first;
   if (o->along_terms) {   /* threads along the terms, which are neighbours in memory, and then along rows */
@@ -157,15 +162,16 @@ static void copy_of_terms(const tg_device_product *c, tg_words *w, const tg_devi
   tg_say(w, "upcast %s.o", b);
 }
 
-/* Element o * 64 + thread * 4 + v of the tile: four neighbours of each 64. */
+/* Element o * 64 + thread * 4 + v of the tile: four neighbours of each 64, or as many as there are. */
 static void thread_elements(tg_words *w, const char *b, uint32_t elements) {
   const char *name = tg_format(w->env, "%s.t", b);
+  const uint32_t together = elements < 4 ? elements : 4;
   if (elements > 4) {
     tg_say(w, "split %s %u as %s.o %s.u", name, TG_SIDE * 4, b, b);
     name = tg_format(w->env, "%s.u", b);
     tg_say(w, "upcast %s.o", b);
   }
-  tg_say(w, "split %s 4 as %s.w %s.v", name, b, b);
+  tg_say(w, "split %s %u as %s.w %s.v", name, together, b, b);
   tg_say(w, "upcast %s.v", b);
   tg_say(w, "local %s.w", b);
 }
@@ -178,9 +184,11 @@ static void by_threads(const tg_device_product *c, tg_words *w) {
   tg_say(w, "order %s.t %s.t %s.t", kb, ib, jb);   /* each term to the sums that wait: a block has none of its own */
   copy_of_terms(c, w, &c->a, size, tg_format(w->env, "%s.b", kb));
   copy_of_terms(c, w, &c->b, size, tg_format(w->env, "%s.b", kb));
+  for (uint32_t i = 0; i < c->mores; i++) copy_of_terms(c, w, &c->more[i], size, tg_format(w->env, "%s.b", kb));
   thread_elements(w, ib, c->warp_rows);
   thread_elements(w, jb, c->warp_columns);
-  tg_say(w, "unroll %s.t %u as %s.s %s.m", kb, UNROLLED, kb, kb);
+  if (c->terms > UNROLLED) tg_say(w, "unroll %s.t %u as %s.s %s.m", kb, UNROLLED, kb, kb);
+  else tg_say(w, "unroll %s.t", kb);
   say_grid(c, w);
 }
 
@@ -204,6 +212,7 @@ bool tg_device_contraction(tg_nest *n, uint32_t depth, const tg_uop *const *chai
   if (!tg_device_product_choose(&c, depth, chain)) return false;
   find_names(&c, depth, chain);
   c.a.copy = own_name(&c, c.a.copy), c.b.copy = own_name(&c, c.b.copy);
+  for (uint32_t i = 0; i < c.mores; i++) c.more[i].copy = own_name(&c, c.more[i].copy);
   tg_device_product_words(&c, &w);
   return tg_device_try(n, &w);
 }

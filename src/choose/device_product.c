@@ -81,15 +81,60 @@ static bool find_operand(tg_device_product *c, const tg_uop *factor, tg_type typ
   return tg_buffer_info(j, factor->src[0])->role == TG_ROLE_IN && tg_device_operand_lies(j, o, c->sum, type);
 }
 
+/* Reads of one buffer each have a copy of their own, `of` their ranges: of a name of its own. */
+static void tell_apart(tg_device_product *c) {
+  tg_device_operand *all[2 + TG_MORE_OPERANDS] = {&c->a, &c->b};
+  for (uint32_t i = 0; i < c->mores; i++) all[2 + i] = &c->more[i];
+  for (uint32_t i = 0; i < 2 + c->mores; i++)
+    for (uint32_t k = 0; k < i; k++)
+      if (tg_define_of(all[i]->load->src[0]) == tg_define_of(all[k]->load->src[0])) {
+        all[i]->iterations = all[k]->iterations = true;
+        all[i]->copy = tg_format(&c->n->j->env, "%s.tile%u", all[i]->name, i);
+      }
+}
+
 static bool find_operands(tg_device_product *c, const tg_uop *rows, const tg_uop *columns) {
   tg_job *j = c->n->j;
   const tg_uop *product = tg_device_product_of(c->reduce);
   tg_type a = c->row ? c->row->a_type : product->type, b = c->row ? c->row->b_type : product->type;
+  c->mores = 0;
   for (int turned = 0; turned < 2; turned++)
     if (find_operand(c, product->src[turned], a, rows, &c->a) &&
-        find_operand(c, product->src[!turned], b, columns, &c->b))
-      return c->a.load->src[0] != c->b.load->src[0] && !tg_uses(j, c->a.load, columns) && !tg_uses(j, c->b.load, rows);
+        find_operand(c, product->src[!turned], b, columns, &c->b) && !tg_uses(j, c->a.load, columns) &&
+        !tg_uses(j, c->b.load, rows)) {
+      tell_apart(c);
+      return true;
+    }
   return false;
+}
+
+/* ---- any reduction of what is computed of operands ---- */
+
+/* Where the read belongs: it moves with the terms and with rows or with columns. True too: it need not be copied, since
+ * it is the same for all terms, or for all rows and columns. */
+static bool add_read(tg_device_product *c, const tg_uop *load, const tg_uop *rows, const tg_uop *columns) {
+  tg_job *j = c->n->j;
+  bool moves[2] = {tg_uses(j, load, rows), tg_uses(j, load, columns)};
+  if (!tg_uses(j, load, c->sum) || (!moves[0] && !moves[1])) return true;
+  if (moves[0] == moves[1] || !is_whole(j, load) || tg_buffer_info(j, load->src[0])->role != TG_ROLE_IN) return false;
+  tg_device_operand *first = moves[0] ? &c->a : &c->b, o = {.load = load, .loop = moves[0] ? rows : columns};
+  if (!tg_device_operand_lies(j, &o, c->sum, load->type)) return false;
+  if (first->load && c->mores == TG_MORE_OPERANDS) return false;
+  *(first->load ? &c->more[c->mores++] : first) = o;
+  return true;
+}
+
+static bool find_reads(tg_device_product *c, const tg_uop *rows, const tg_uop *columns) {
+  uint32_t count;
+  const tg_uop **order = tg_toposort(c->n->j, c->reduce->src[0], &count);
+  c->a.load = c->b.load = NULL;
+  c->mores = 0;
+  for (uint32_t i = 0; i < count; i++)
+    if (order[i]->op == TG_OP_REDUCE || (order[i]->op == TG_OP_LOAD && !add_read(c, order[i], rows, columns)))
+      return false;
+  if (!c->a.load || !c->b.load) return false;
+  tell_apart(c);
+  return true;
 }
 
 /* Products that the instruction rounds as the language does: it must widen its operands. */
@@ -113,6 +158,10 @@ static bool find_instruction(tg_device_product *c, const tg_uop *rows, const tg_
   return best.row != NULL;
 }
 
+static bool find_factors(tg_device_product *c, const tg_uop *rows, const tg_uop *columns) {
+  return find_instruction(c, rows, columns) || find_operands(c, rows, columns);
+}
+
 static bool is_loop(const tg_uop *end) { return tg_range_kind(end->src[0]) == TG_LOOP; }
 
 static void see_around(tg_device_product *c, uint32_t depth, const tg_uop *const *chain) {
@@ -124,7 +173,8 @@ static void see_around(tg_device_product *c, uint32_t depth, const tg_uop *const
   }
 }
 
-bool tg_device_product_sum(tg_device_product *c, uint32_t depth, const tg_uop *const *chain) {
+/* The only store of the nest, of one reduction that may be taken in any order. */
+static bool find_reduction(tg_device_product *c, uint32_t depth, const tg_uop *const *chain) {
   const tg_uop *inner = depth < 2 ? NULL : chain[depth - 1];
   uint32_t found = 0, count;
   if (!inner || inner->n != 2 || inner->src[1]->op != TG_OP_STORE || tg_gate(inner->src[1])) return false;
@@ -134,14 +184,23 @@ bool tg_device_product_sum(tg_device_product *c, uint32_t depth, const tg_uop *c
     if (order[i]->op == TG_OP_REDUCE) c->reduce = order[i], found++;
   if (found != 1) return false;
   tg_reduce_arg a = tg_reduce_info(c->reduce);
-  return !a.generic && !a.in_order && a.op == TG_OP_ADD && tg_device_product_of(c->reduce)->op == TG_OP_MUL;
+  return !a.generic && !a.in_order;
+}
+
+static bool is_of_products(const tg_device_product *c) {
+  return tg_reduce_info(c->reduce).op == TG_OP_ADD && tg_device_product_of(c->reduce)->op == TG_OP_MUL;
+}
+
+bool tg_device_product_sum(tg_device_product *c, uint32_t depth, const tg_uop *const *chain) {
+  return find_reduction(c, depth, chain) && is_of_products(c);
 }
 
 bool tg_device_product_find(tg_device_product *c, uint32_t depth, const tg_uop *const *chain) {
   tg_job *j = c->n->j;
   const tg_uop *columns = NULL;
-  if (!tg_device_product_sum(c, depth, chain) || tg_reduce_info(c->reduce).ranges != 1) return false;
+  if (!find_reduction(c, depth, chain) || tg_reduce_info(c->reduce).ranges != 1) return false;
   c->sum = tg_reduce_ranges(c->reduce)[0];
+  const bool products = is_of_products(c);
   if (tg_range_kind(c->sum) != TG_REDUCE && tg_range_kind(c->sum) != TG_LOOP) return false;
   for (uint32_t k = 0; k < depth; k++) {
     tg_kind kind = tg_range_kind(chain[k]->src[0]);
@@ -152,7 +211,7 @@ bool tg_device_product_find(tg_device_product *c, uint32_t depth, const tg_uop *
       columns = chain[k]->src[0];
   for (uint32_t k = depth; k-- > 0 && columns;)
     if (is_loop(chain[k]) && chain[k]->src[0] != columns &&
-        (find_instruction(c, chain[k]->src[0], columns) || find_operands(c, chain[k]->src[0], columns))) {
+        ((products && find_factors(c, chain[k]->src[0], columns)) || find_reads(c, chain[k]->src[0], columns))) {
       see_around(c, depth, chain);
       return true;
     }

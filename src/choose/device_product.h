@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  * A sum of products of which one operand moves with rows of the output and the other with its columns, as the first
- * choice for targets with warps sees it: how it is recognised, and the sizes of its tiles. */
+ * choice for targets with warps sees it: how it is recognised, and the sizes of its tiles. Without a matrix instruction
+ * it may be any reduction of anything that is computed of such operands: maxima of sums, squares of differences. */
 #ifndef TG_CHOOSE_DEVICE_PRODUCT_H
 #define TG_CHOOSE_DEVICE_PRODUCT_H
 #include "choose/device.h"
 #include "target/matrix.h"
 
 /* SIDE: threads along rows and along columns of a group that multiplies and adds without a matrix instruction */
-enum { TG_SIDE = 16 };
+enum { TG_SIDE = 16, TG_MORE_OPERANDS = 4 };
 
 /* One operand: its load, the loop that it moves with, and how it lies in memory. */
 typedef struct tg_device_operand {
@@ -25,6 +26,9 @@ typedef struct tg_device_product {
   const tg_matrix_row *row;        /* the instruction; NULL: multiplications and additions */
   const tg_uop *store, *reduce, *sum;
   tg_device_operand a, b;         /* rows, columns */
+  /* further reads of these two kinds, where what is summed is not their product */
+  tg_device_operand more[TG_MORE_OPERANDS];
+  uint32_t mores;
   double around;                   /* iterations of the other loops, of which each has a product of its own */
   bool tasks;                      /* one of these is global already */
   int64_t most_rows, most_columns; /* where only so many count, else 0 */

@@ -13,7 +13,9 @@ enum {
   TYPICAL = 4096,            /* what a size that is not known counts as */
   MOST_ELEMENTS = 1 << 26,   /* of the memory of all parts */
   MOST_GROUPS_A_CORE = 8,    /* beyond as many, further parts of a sum give idle cores nothing */
-  THREAD_TERMS = 32          /* of a block, where threads multiply and add */
+  THREAD_TERMS = 32,         /* of a block, where threads multiply and add */
+  FEWEST_TERMS = 8,
+  NARROW = 16                /* rows, at most, that a thread has at once */
 };
 
 #define STEP 0.05   /* by which a further part must be better: less is within what the model tells apart */
@@ -160,32 +162,69 @@ bool tg_device_product_tiles(tg_device_product *c) {
   return least > 0 && (terms < 0 || blocks(terms, c->terms) > 1);
 }
 
+/* Bytes of the operands' elements, of rows or of columns, for a term. */
+static double bytes_of_term(const tg_device_product *c, uint32_t rows, uint32_t columns) {
+  double bytes = (double)rows * (double)tg_type_bytes(c->a.load->type) +
+                 (double)columns * (double)tg_type_bytes(c->b.load->type);
+  for (uint32_t i = 0; i < c->mores; i++)
+    bytes += (double)(c->more[i].loop == c->a.loop ? rows : columns) * (double)tg_type_bytes(c->more[i].load->type);
+  return bytes;
+}
+
 /* The same without an instruction, for 16 x 16 threads of e x e elements: each term takes a thread e * e
- * multiplications and 2 e elements of LOCAL memory, which come four at a time. */
+ * multiplications and 2 e elements of LOCAL memory, which come four at a time; and it loads and stores e / 8 of
+ * them. */
 static double thread_block_cycles(const tg_device_product *c, uint32_t e) {
   const tg_target *t = c->n->l->target;
-  double side = TG_SIDE * e, bytes = (double)tg_type_bytes(c->reduce->type);
-  double macs = side * side * c->terms / t->core_macs, outside = 2 * side * c->terms * bytes / t->core_bytes;
-  double issued = macs * (1 + 0.5 / e);
+  const uint32_t size = TG_SIDE * e;
+  double side = size, macs = side * side * c->terms / t->core_macs;
+  double outside = bytes_of_term(c, size, size) * c->terms / t->core_bytes;
+  double reads = 2.0 * ((e + 3) / 4) / (e * e), copied = 0.25 / e;   /* instructions for each multiplication */
+  double issued = macs * (1 + reads + copied) + issue_cycles(c, size, size);
   return (issued > outside ? issued : outside) + (issued + outside) / 16;
 }
 
-/* Elements of a thread along rows and along columns: 8, or 4 where tiles of 8 leave cores without work. */
+/* Whole blocks of terms have no conditions: as many as divide the sum, of those that LOCAL memory has room for. */
+static uint32_t thread_terms(const tg_device_product *c, int64_t terms, uint64_t term) {
+  const uint64_t room = c->n->l->target->local_bytes / 2;   /* two groups have room */
+  uint32_t most = THREAD_TERMS;
+  while (most > FEWEST_TERMS && (term * most > room || (terms >= 0 && terms <= most / 2))) most /= 2;
+  if (term * most > room) return 0;
+  for (uint32_t n = most; n >= most / 2 && n >= FEWEST_TERMS; n /= 2)
+    if (terms >= 0 ? terms % n == 0 : tg_divides(c->n->j, n, tg_extent(c->sum))) return n;
+  return most;
+}
+
+/* So few rows that most of a tile of them would be empty, where a thread has all of them otherwise: by rows along the
+ * terms (device_rows.c), or by warps that share the sum (device_plain.c). */
+static bool is_narrow(const tg_device_product *c) {
+  int64_t rows = c->fused[0] ? c->fused[0] : extent_of(c->a.loop);
+  int64_t columns = c->fused[1] ? c->fused[1] : extent_of(c->b.loop);
+  bool terms = c->a.along_terms && c->b.along_terms;
+  if (rows_of(c) == 1) return true;
+  return !c->fused[2] && ((rows > 0 && rows <= (terms ? NARROW : NARROW / 2)) ||
+                          (terms && columns > 0 && columns <= NARROW));
+}
+
+/* Elements of a thread along rows and along columns: 8, or fewer where tiles of 8 leave cores without work. */
 bool tg_device_product_elements(tg_device_product *c) {
   const tg_target *t = c->n->l->target;
   uint32_t bytes = (uint32_t)tg_type_bytes(c->reduce->type), threads = TG_SIDE * TG_SIDE, best = 0;
   int64_t terms = c->fused[2] ? c->fused[2] : extent_of(c->sum);
   double least = 0;
   uint32_t parts = 1, block = 0;
-  if (c->row || (terms >= 0 && terms < 2 * THREAD_TERMS) || rows_of(c) == 1 || !t->core_macs) return false;
-  c->stages = t->async_copy ? 2 : 1;
+  if (c->row || (terms >= 0 && terms < (c->fused[2] ? 2 * THREAD_TERMS : FEWEST_TERMS)) || !t->core_macs) return false;
+  if (is_narrow(c)) return false;
   if (threads > t->max_threads || threads % t->lanes) return false;
-  for (uint32_t e = 8; e >= 4; e /= 2) {
+  for (uint32_t e = 8; e >= 2; e /= 2) {
     uint32_t registers = (e * e + 4 * e) * bytes / 4 + 32;   /* sums, two terms of each operand, addresses */
     if (registers * threads > t->core_registers / 2) continue;
-    uint64_t term = (uint64_t)2 * (TG_SIDE * e + 4) * bytes * c->stages;   /* of LOCAL memory; two groups have room */
-    for (c->terms = THREAD_TERMS; c->terms > THREAD_TERMS / 2 && 2 * term * c->terms > t->local_bytes; c->terms /= 2) {}
-    if (2 * term * c->terms > t->local_bytes) continue;
+    c->stages = t->async_copy ? 2 : 1;
+    uint64_t term = (uint64_t)bytes_of_term(c, TG_SIDE * e + 4, TG_SIDE * e + 4) * c->stages;
+    c->terms = thread_terms(c, terms, term);
+    if (!c->terms) continue;
+    /* long sums fill the cores in parts, without tiles that read more for each result */
+    if (e == 2 && best && may_part(c) && blocks(tg_device_product_terms(c), c->terms) >= 2 * c->stages) continue;
     double cost = cost_of(c, TG_SIDE * e, TG_SIDE * e, thread_block_cycles(c, e));
     if (best && cost >= least) continue;
     least = cost;
@@ -196,5 +235,6 @@ bool tg_device_product_elements(tg_device_product *c) {
   c->warp_rows = c->warp_columns = best;
   c->terms = block;
   c->parts = parts;
+  if (terms >= 0 && blocks(terms, block) == 1) c->stages = 1;
   return best != 0;
 }
