@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  * The heuristic for targets with warps (GPUs): which loops become workgroups, and which threads. It is simple, and the
  * schedule is always legal: each word is tried on the program as scheduled so far, and is kept only if it is accepted.
- * A perfect nest (loops in loops, with stores in the innermost alone) gets its threads along a range in which its
- * stores are contiguous, or, if there is none, along the contiguous range of its reductions; its other loops become the
- * grid. In any other nest, innermost loops become lanes, and the loops around them warps; iterations beyond the number
+ * Perfect nests (loops in loops, with stores in the innermost alone) are for the files that follow, of which
+ * device_plain.c takes any. In other nests, innermost loops become lanes, and the loops around them warps; where none
+ * can, since each iteration needs the one before, iterations of a loop around are lanes. Iterations beyond the number
  * of lanes or warps are unrolled. Loops whose kind the author set keep it. */
 #include <stdio.h>
 #include "choose/device.h"
 
-enum { MOST_THREADS = 256, MOST_WARPS = 8, MOST_COPIES = 8 };
+enum { MOST_WARPS = 8, MOST_COPIES = 8, MOST_WRITTEN = 16 };
 
 typedef struct { tg_nest *n; tg_opt opt; } attempt;
 
@@ -92,33 +92,6 @@ static bool is_free(const tg_uop *range) {
   return tg_range_kind(range) == TG_LOOP || tg_range_kind(range) == TG_REDUCE;
 }
 
-static int64_t power_of_two_from(int64_t v) {
-  int64_t p = 1;
-  while (p < v) p *= 2;
-  return p;
-}
-
-/* Splits a range into threads: warps of lanes. outer: name of the loop over the iterations beyond these; NULL: none. */
-static bool threads_along(tg_nest *n, const tg_uop *range, const char *warps, const char **outer) {
-  const char *name = tg_device_name(n, range), *base = tg_nest_base(n, name);
-  int64_t extent = constant_extent(range), lanes = n->l->target->lanes, most = MOST_THREADS;
-  *outer = NULL;
-  if (extent == 1 || extent == 0) return false;
-  if (extent > 0 && extent <= lanes) return tg_device_word(n, "lane %s", name);
-  if (extent > 0 && extent < most) most = power_of_two_from(extent);
-  if (!tg_device_word(n, "split %s %lld as %s.o %s.t", name, (long long)most, base, base)) return false;
-  if (most == lanes) {
-    if (!tg_device_word(n, "lane %s.t", base)) return false;
-  } else {
-    if (!tg_device_word(n, "split %s.t %lld as %s.w %s.l", base, (long long)lanes, base, base) ||
-        !tg_device_word(n, "lane %s.l", base))
-      return false;
-    tg_device_word(n, "%s %s.w", warps, base);
-  }
-  *outer = tg_format(&n->j->env, "%s.o", base);
-  return true;
-}
-
 /* ---- perfect nests ---- */
 
 /* The loop that, definitions aside, is the only statement in this one; NULL: there is none. */
@@ -138,37 +111,10 @@ static uint32_t chain_of(const tg_uop *top, const tg_uop **chain) {
   return n;
 }
 
-static bool contiguous_stores(tg_nest *n, const tg_uop *innermost, const tg_uop *range) {
-  for (uint32_t i = 1; i < innermost->n; i++)
-    if (innermost->src[i]->op != TG_OP_STORE || tg_access_motion(n->j, innermost->src[i], range) != TG_CONTIGUOUS)
-      return false;
-  return true;
-}
-
 static bool stores_only(const tg_uop *end) {
   for (uint32_t i = 1; i < end->n; i++)
     if (end->src[i]->op != TG_OP_STORE) return false;
   return true;
-}
-
-/* For each reduction in a loop, one of its ranges in which some load is contiguous, if there is one. along: of those
- * only that are the same in all iterations of this loop, so that what runs these in threads can share them. */
-static uint32_t contiguous_reductions(tg_nest *n, const tg_uop *in, const tg_uop *along, const tg_uop **ranges) {
-  uint32_t count, found = 0;
-  const tg_uop **order = tg_toposort(n->j, in, &count);
-  for (uint32_t i = 0; i < count && found < NEST_MAX; i++) {
-    const tg_uop *u = order[i], *range = NULL;
-    if (u->op != TG_OP_REDUCE || tg_reduce_info(u).in_order || (along && tg_uses(n->j, u, along))) continue;
-    for (uint32_t k = 0; k < tg_reduce_info(u).ranges; k++) {
-      const tg_uop *r = tg_reduce_ranges(u)[k];
-      bool contiguous = false;
-      for (uint32_t q = 0; q < count && is_free(r); q++)
-        contiguous |= order[q]->op == TG_OP_LOAD && tg_access_motion(n->j, order[q], r) == TG_CONTIGUOUS;
-      if (contiguous) range = r;
-    }
-    if (range && constant_extent(range) != 1) ranges[found++] = range;
-  }
-  return found;
 }
 
 /* The range's END in the current program; NULL: there is none. */
@@ -196,34 +142,13 @@ static bool reductions_along_threads(tg_nest *n, const tg_uop *in) {
   const tg_uop *ranges[NEST_MAX];
   const char *outer;
   bool any = false;
-  uint32_t count = contiguous_reductions(n, in, NULL, ranges);
+  uint32_t count = tg_device_contiguous(n, in, NULL, ranges);
   for (uint32_t i = 0; i < count; i++) {
     bool there = false;   /* the range still exists: no word has split it */
     for (uint32_t k = 0; k < n->s.sites.n; k++) there |= n->s.sites.data[k].range == ranges[i];
-    if (there && !has_threads(n, ranges[i])) any |= threads_along(n, ranges[i], "group", &outer);
+    if (there && !has_threads(n, ranges[i])) any |= tg_device_spread(n, ranges[i], "group", &outer);
   }
   return any;
-}
-
-static bool perfect_nest(tg_nest *n, uint32_t depth, const tg_uop *const *chain) {
-  const tg_uop *innermost = chain[depth - 1];
-  const char *outer;
-  for (uint32_t k = depth; k-- > 0;) {
-    const tg_uop *r = chain[k]->src[0];
-    if (!is_free(r) || constant_extent(r) == 1 || !contiguous_stores(n, innermost, r)) continue;
-    int64_t extent = constant_extent(r);
-    const tg_uop *reductions[NEST_MAX];
-    /* the loop is short: threads along the reductions are better */
-    if (extent > 0 && extent < 8 && contiguous_reductions(n, innermost, NULL, reductions)) continue;
-    uint32_t alike = contiguous_reductions(n, innermost, r, reductions);
-    if (!threads_along(n, r, "local", &outer)) continue;
-    if (outer) tg_device_word(n, "global %s", outer);
-    for (uint32_t i = 0; i < alike; i++) threads_along(n, reductions[i], "group", &outer);
-    if (extent > 0 && !alike)
-      tg_device_reuse(n, depth, chain, r, extent > MOST_THREADS ? (double)extent / MOST_THREADS : 1);
-    return true;
-  }
-  return reductions_along_threads(n, innermost);
 }
 
 /* ---- other nests ---- */
@@ -281,6 +206,69 @@ static bool has_lanes(const tg_nest *n, const tg_uop *u) {
   return false;
 }
 
+static uint32_t lanes_in_program(const tg_nest *n) {
+  uint32_t lanes = 0;
+  for (uint32_t i = 0; i < n->s.sites.n; i++) lanes += tg_range_kind(n->s.sites.data[i].range) == TG_LANE;
+  return lanes;
+}
+
+/* Is every reduction inside shorter than a warp has lanes? */
+static bool short_reductions(tg_nest *n, const tg_uop *in) {
+  const tg_uop *ranges[NEST_MAX];
+  uint32_t count = tg_device_contiguous(n, in, NULL, ranges);
+  for (uint32_t i = 0; i < count; i++)
+    if (constant_extent(ranges[i]) < 1 || constant_extent(ranges[i]) >= n->l->target->lanes) return false;
+  return true;
+}
+
+static void write_out_range(tg_nest *n, const tg_uop *range) {
+  int64_t extent = constant_extent(range);
+  bool there = false;
+  for (uint32_t i = 0; i < n->s.sites.n; i++) there |= n->s.sites.data[i].range == range;
+  if (there && is_free(range) && extent > 1 && extent <= MOST_WRITTEN)
+    tg_device_word(n, "unroll %s", tg_device_name(n, range));
+}
+
+/* Short loops and sums are written out: what they number are registers, and what is the same around is read once. */
+static void write_out(tg_nest *n, const tg_uop *end) {
+  uint32_t count;
+  const tg_uop **order = tg_toposort(n->j, end, &count);
+  for (uint32_t i = 0; i < count; i++)
+    for (uint32_t k = 0; order[i]->op == TG_OP_REDUCE && k < tg_reduce_info(order[i]).ranges; k++)
+      write_out_range(n, tg_reduce_ranges(order[i])[k]);
+  for (uint32_t i = 1; i < end->n; i++) {
+    const tg_uop *u = end->src[i];
+    if (u->op != TG_OP_END) continue;
+    if (stores_only(u)) write_out_range(n, u->src[0]);
+    write_out(n, u);
+  }
+}
+
+/* Nothing inside can have threads, as each iteration there needs the one before: iterations of a loop around are lanes,
+ * and warps of a group where there are enough for the cores. */
+static bool lanes_around(tg_nest *n, uint32_t depth, const tg_uop *const *chain) {
+  const tg_target *t = n->l->target;
+  const char *why;
+  for (uint32_t k = depth; k-- > 0;) {
+    const tg_uop *range = chain[k]->src[0];
+    int64_t extent = constant_extent(range), warps = MOST_WARPS;
+    if (tg_range_kind(range) != TG_LOOP || extent == 1 || !loop_of(n, range) ||
+        tg_range_verdict(&n->s, loop_of(n, range), &why) != TG_INDEPENDENT || (extent > 0 && extent < t->lanes))
+      continue;
+    while (warps > 1 && extent > 0 && extent < warps * t->lanes * t->threads) warps /= 2;
+    const char *name = tg_device_name(n, range), *b = tg_nest_base(n, name);
+    if (!tg_device_word(n, "split %s %lld as %s.o %s.t", name, (long long)(warps * t->lanes), b, b)) continue;
+    if (warps > 1 && tg_device_word(n, "split %s.t %u as %s.w %s.l", b, t->lanes, b, b)) {
+      tg_device_word(n, "local %s.w", b);
+      tg_device_word(n, "lane %s.l", b);
+    } else tg_device_word(n, "lane %s.t", b);
+    tg_device_word(n, "global %s.o", b);
+    write_out(n, chain[depth - 1]);
+    return true;
+  }
+  return false;
+}
+
 static void device_nest(tg_nest *n, const tg_uop *top) {
   const tg_uop *chain[NEST_MAX] = {NULL};
   if (top->op != TG_OP_END) {
@@ -292,15 +280,18 @@ static void device_nest(tg_nest *n, const tg_uop *top) {
       tg_device_contraction(n, depth, chain))
     return;
   bool perfect = stores_only(chain[depth - 1]);
+  uint32_t lanes = lanes_in_program(n);
   if (perfect && (tg_device_sums(n, depth, chain) || tg_device_transpose(n, depth, chain))) return;
   if (perfect ? tg_device_rows(n, depth, chain, top) : tg_device_rows_in_tiles(n, depth, chain)) return;
-  if (perfect) perfect_nest(n, depth, chain);
+  if (perfect && tg_device_plain(n, depth, chain)) return;
+  if (perfect) reductions_along_threads(n, chain[depth - 1]);
   else if (tg_device_attention(n, chain[depth - 1])) {}
   else if (has_lanes(n, top)) reductions_along_threads(n, chain[depth - 1]);
   else {
     loops_within(n, chain[depth - 1], false, false);
     loops_within(n, chain[depth - 1], true, false);
-    reductions_along_threads(n, chain[depth - 1]);
+    bool around = lanes_in_program(n) == lanes && short_reductions(n, chain[depth - 1]);
+    if (!around || !lanes_around(n, depth, chain)) reductions_along_threads(n, chain[depth - 1]);
   }
   for (uint32_t k = depth; k-- > 0;)   /* innermost first: each moves outside the one before */
     if (tg_range_kind(chain[k]->src[0]) == TG_LOOP && loop_of(n, chain[k]->src[0]))

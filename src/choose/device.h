@@ -30,6 +30,15 @@ bool tg_device_windows(tg_nest *n, uint32_t depth, const tg_uop *const *chain);
 bool tg_device_weights(tg_nest *n, uint32_t depth, const tg_uop *const *chain);
 /* True if the perfect nest adds atomically to places that are read from memory, and was scheduled so. */
 bool tg_device_sums(tg_nest *n, uint32_t depth, const tg_uop *const *chain);
+/* Splits a range into threads: warps of lanes. warps: the word for these. outer: name of the loop over the iterations
+ * beyond; NULL: none. */
+bool tg_device_spread(tg_nest *n, const tg_uop *range, const char *warps, const char **outer);
+/* For each reduction in a loop, one of its ranges in which some load is contiguous, if there is one. along: of those
+ * only that are the same in all iterations of this loop, so that what runs these in threads can share them. */
+uint32_t tg_device_contiguous(tg_nest *n, const tg_uop *in, const tg_uop *along, const tg_uop **ranges);
+/* True if a loop of the perfect nest has the threads, that in which stores lie side by side, or closest, and the others
+ * are the grid. */
+bool tg_device_plain(tg_nest *n, uint32_t depth, const tg_uop *const *chain);
 /* Gives threads of a perfect nest several iterations of its loops, but of that which has the threads, if what they load
  * then serves several products of a sum. groups: workgroups along that loop. */
 void tg_device_reuse(tg_nest *n, uint32_t depth, const tg_uop *const *chain, const tg_uop *threads, double groups);

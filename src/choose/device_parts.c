@@ -8,7 +8,8 @@
 
 enum {
   GROUPS_A_CORE = 2,   /* at least, so that one computes while another waits for memory */
-  BLOCK = 4096         /* terms that a group has under way: 256 threads, four times 16 bytes of f32 */
+  BLOCK = 4096,        /* terms that a group has under way: 256 threads, four times 16 bytes of f32 */
+  SHARED = 64          /* and where nothing lies along the terms: 16 warps, four each */
 };
 
 static int64_t extent_of(const tg_uop *range) {
@@ -27,6 +28,30 @@ static double results_of(tg_nest *n, const tg_uop *reduce, uint32_t depth, const
   return results;
 }
 
+/* Where nothing lies along the range, but something along a loop around, lanes have that loop's iterations, and all
+ * that need the same elements: how many warps. 0: threads run along the range. */
+static double warps_of(tg_nest *n, const tg_uop *reduce, const tg_uop *range, uint32_t depth,
+                       const tg_uop *const *chain) {
+  uint32_t count;
+  const tg_uop **order = tg_toposort(n->j, reduce, &count);
+  double most = 0;
+  for (uint32_t i = 0; i < count; i++) {
+    if (order[i]->op != TG_OP_LOAD || !tg_uses(n->j, order[i], range)) continue;
+    bool across = false;
+    double warps = 1;
+    for (uint32_t d = 0; d < depth; d++) {
+      const tg_uop *loop = chain[d]->src[0];
+      if (!tg_uses(n->j, order[i], loop)) continue;
+      bool lanes = !across && tg_access_motion(n->j, order[i], loop) == TG_CONTIGUOUS;
+      int64_t extent = extent_of(loop), width = n->l->target->lanes;
+      warps *= (double)(lanes ? (extent + width - 1) / width : extent);
+      across |= lanes;
+    }
+    if (across && warps > most) most = warps;
+  }
+  return most;
+}
+
 /* Bytes that it reads for one result. */
 static double bytes_of(tg_nest *n, const tg_uop *reduce, const tg_uop *range) {
   uint32_t count;
@@ -40,13 +65,13 @@ static double bytes_of(tg_nest *n, const tg_uop *reduce, const tg_uop *range) {
 
 /* Terms of a part, as many as leave each core its groups; those of whole blocks that divide the sum, if there are some.
  * 0: one part. */
-static int64_t terms_of_part(int64_t terms, double results, double wanted) {
-  int64_t most = terms / BLOCK, parts = (int64_t)(wanted / results + 0.999);
+static int64_t terms_of_part(int64_t terms, double results, double wanted, int64_t block) {
+  int64_t most = terms / block, parts = (int64_t)(wanted / results + 0.999);
   if (parts > most) parts = most;
   if (parts < 2) return 0;
   for (int64_t p = parts; p <= 2 * parts && p <= most; p++)
-    if (terms % (p * BLOCK) == 0) return terms / p;
-  return (terms / parts + BLOCK - 1) / BLOCK * BLOCK;
+    if (terms % (p * block) == 0) return terms / p;
+  return (terms / parts + block - 1) / block * block;
 }
 
 static int64_t part_of(tg_nest *n, const tg_uop *reduce, uint32_t depth, const tg_uop *const *chain) {
@@ -56,11 +81,14 @@ static int64_t part_of(tg_nest *n, const tg_uop *reduce, uint32_t depth, const t
   const tg_uop *range = tg_reduce_ranges(reduce)[0];
   tg_kind kind = tg_range_kind(range);
   double cores = t->threads, results = results_of(n, reduce, depth, chain);
-  if ((kind != TG_REDUCE && kind != TG_LOOP) || extent_of(range) < 2 * BLOCK || results < 1 || !t->core_bytes) return 0;
-  double all = bytes_of(n, reduce, range) * results / t->core_bytes;   /* cycles of one core for all of it */
-  double busy = results < cores ? results : cores;
+  double warps = warps_of(n, reduce, range, depth, chain), groups = warps > 0 ? warps : results;
+  int64_t block = warps > 0 ? SHARED : BLOCK;
+  if ((kind != TG_REDUCE && kind != TG_LOOP) || extent_of(range) < 2 * block || results < 1 || !t->core_bytes) return 0;
+  /* cycles of one core for all of it */
+  double all = bytes_of(n, reduce, range) * (warps > 0 ? warps * t->lanes : results) / t->core_bytes;
+  double busy = groups < cores ? groups : cores;
   if (all / busy < all / cores + tg_device_launch_cycles(t)) return 0;
-  return terms_of_part(extent_of(range), results, GROUPS_A_CORE * cores);
+  return terms_of_part(extent_of(range), groups, GROUPS_A_CORE * cores, block);
 }
 
 /* Is it another one for each term of a reduction around it? */
