@@ -15,6 +15,7 @@ enum {
   MOST_GROUPS_A_CORE = 8,    /* beyond as many, further parts of a sum give idle cores nothing */
   THREAD_TERMS = 32,         /* of a block, where threads multiply and add */
   FEWEST_TERMS = 8,
+  MANY_BLOCKS = 8,           /* of terms, so that a sum may be taken in parts */
   NARROW = 16                /* rows, at most, that a thread has at once */
 };
 
@@ -224,7 +225,7 @@ bool tg_device_product_elements(tg_device_product *c) {
     c->terms = thread_terms(c, terms, term);
     if (!c->terms) continue;
     /* long sums fill the cores in parts, without tiles that read more for each result */
-    if (e == 2 && best && may_part(c) && blocks(tg_device_product_terms(c), c->terms) >= 2 * c->stages) continue;
+    if (e == 2 && best && may_part(c) && blocks(tg_device_product_terms(c), c->terms) >= MANY_BLOCKS) continue;
     double cost = cost_of(c, TG_SIDE * e, TG_SIDE * e, thread_block_cycles(c, e));
     if (best && cost >= least) continue;
     least = cost;
