@@ -284,6 +284,8 @@ static void words(tg_builder *tg_b_, const tg_attention_problem *p) {
     tg_kit_word(tg_b_, "contract %s i=i.u j=s.j k=c.m", p->matrix);
   } else if (whole) tg_kit_word(tg_b_, "contract %s i=i.u j=s.j k=s.c", p->matrix);
   if (has_cut(p)) tg_kit_word(tg_b_, "contract %s i=i.u j=s.j k=s.x", p->matrix);
+  /* where weights lie as operands do, their sums are one more column of them */
+  if (r->form == TG_MATRIX_PTX) tg_kit_word(tg_b_, "contract %s i=i.u k=l.j", p->matrix);
   tg_kit_word(tg_b_, "contract %s i=i.u j=o.d k=p.j", p->matrix);
   if (has_cut(p)) tg_kit_word(tg_b_, "contract %s i=i.u j=counts.y k=counts.j", p->matrix);
   /* rows that begin at 16 bytes are copied so */

@@ -24,6 +24,7 @@ typedef struct {
   product score, result;
   const tg_matrix_row *row;
   bool polynomials;
+  const tg_uop *weights;           /* the range of a sum of the result's rows, or NULL */
   uint32_t warp_rows, warps;       /* rows of a warp; warps of a workgroup */
 } attention;
 
@@ -73,12 +74,30 @@ static bool find_product(const attention *t, const tg_uop *store, uint32_t depth
   return found == 1;
 }
 
+/* A sum of the rows of the result's product, for each row: the range, or NULL. */
+static const tg_uop *sum_of_rows(const attention *t, const tg_uop *store) {
+  uint32_t count;
+  const tg_uop **order, *found = NULL;
+  if (tg_access_rank(store) != 1 || tg_gate(store) || space_of(t->n, store) != TG_SPACE_REG) return NULL;
+  order = tg_toposort(t->n->j, store, &count);
+  for (uint32_t i = 0; i < count; i++) {
+    if (order[i]->op != TG_OP_REDUCE) continue;
+    tg_reduce_arg info = tg_reduce_info(order[i]);
+    const tg_uop *weight = factor_of(order[i]->src[0]);
+    if (found || info.generic || info.in_order || info.op != TG_OP_ADD || info.ranges != 1 || !weight) return NULL;
+    if (space_of(t->n, weight) != TG_SPACE_REG) return NULL;
+    found = tg_reduce_ranges(order[i])[0];
+  }
+  return found;
+}
+
 static void look(attention *t, const tg_uop *u, uint32_t depth, const tg_uop **loop) {
   if (u->op == TG_OP_END && depth < DEEPEST) {
     loop[depth] = u->src[0];
     for (uint32_t i = 1; i < u->n; i++) look(t, u->src[i], depth + 1, loop);
   }
   product p;
+  if (u->op == TG_OP_STORE && t->score.store && !t->weights) t->weights = sum_of_rows(t, u);
   if (u->op != TG_OP_STORE || !find_product(t, u, depth, loop, &p)) return;
   bool weights = space_of(t->n, p.a) == TG_SPACE_REG && t->score.store;
   if (!t->score.store) t->score = p;
@@ -91,7 +110,7 @@ static bool find_loop(attention *t, const tg_uop *const *list, uint32_t n) {
     const tg_uop *loop[DEEPEST], *end = list[i];
     if (end->op != TG_OP_END || tg_range_kind(end->src[0]) != TG_LOOP) continue;
     t->keys = end->src[0];
-    t->score.store = t->result.store = NULL;
+    t->score.store = t->result.store = t->weights = NULL;
     for (uint32_t k = 1; k < end->n; k++) look(t, end->src[k], 0, loop);
     if (t->score.store && t->result.store) return true;
   }
@@ -178,8 +197,9 @@ static bool say_copy(const attention *t, tg_words *w, const product *p, uint32_t
   return tg_device_stage(t->n, w, &c);
 }
 
-/* unrolled: the sum of the first product, so that the rows' operand stays in registers. */
-static bool write_words(const attention *t, tg_words *w, uint32_t stages, bool unrolled) {
+/* unrolled: the sum of the first product, so that the rows' operand stays in registers. summed: the sums of weights by
+ * the instruction, too. */
+static bool write_words(const attention *t, tg_words *w, uint32_t stages, bool unrolled, bool summed) {
   tg_schedule *s = &t->n->s;
   const char *i = tg_axis_name(s, t->score.rows), *ib = tg_nest_base(t->n, i), *d = tg_axis_name(s, t->score.sum),
              *db = tg_nest_base(t->n, d);
@@ -192,6 +212,7 @@ static bool write_words(const attention *t, tg_words *w, uint32_t stages, bool u
     d = tg_format(w->env, "%s.m", db);
   }
   tg_say(w, "contract %s i=%s.u j=%s k=%s", t->row->name, ib, tg_axis_name(s, t->score.columns), d);
+  if (summed && t->weights) tg_say(w, "contract %s i=%s.u k=%s", t->row->name, ib, tg_axis_name(s, t->weights));
   tg_say(w, "contract %s i=%s.u j=%s k=%s", t->row->name, ib, tg_axis_name(s, t->result.columns),
       tg_axis_name(s, t->result.sum));
   return true;
@@ -210,9 +231,11 @@ bool tg_device_attention(tg_nest *n, const tg_uop *innermost) {
   const tg_target *target = n->l->target;
   if (!find_loop(&t, innermost->src + 1, innermost->n - 1) || !find_instruction(&t)) return false;
   for (uint32_t stages = target->async_copy ? 2 : 1; stages; stages--)
-    for (int unrolled = target->async_copy; unrolled >= 0; unrolled--) {   /* not so if the results share its range */
+    for (int form = target->async_copy ? 0 : 2; form < 4; form++) {   /* not so if the results share its range */
       tg_words w = {.env = &n->j->env};
-      if (write_words(&t, &w, stages, unrolled) && tg_device_try(n, &w)) return true;
+      bool summed = !(form & 1) && t.row->form == TG_MATRIX_PTX && t.weights;
+      if (!(form & 1) != summed) continue;
+      if (write_words(&t, &w, stages, form < 2, summed) && tg_device_try(n, &w)) return true;
     }
   return false;
 }

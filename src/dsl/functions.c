@@ -7,11 +7,13 @@ typedef struct { uint16_t op; uint8_t type; const char *text; } definition;
 
 static const definition definitions[] = {
 #define F(op, type, text) {TG_OP_##op, type, text},
+#define f16 TG_F16
 #define f32 TG_F32
 #define f64 TG_F64
 #include "dsl/functions.def"
 #undef f64
 #undef f32
+#undef f16
 #undef F
 };
 
@@ -34,9 +36,11 @@ static tg_op exact_form(tg_op op) {
                                   : op;
 }
 
+/* type: of the definition; that of its arguments, where it is f16, is f32. */
 static const tg_uop *parse(tg_job *j, tg_op op, tg_type type) {
   static const char *const names[2] = {"x", "y"};
-  const tg_uop *args[2] = {argument(j, type, 0), argument(j, type, 1)};
+  const tg_type of = type == TG_F16 ? TG_F32 : type;
+  const tg_uop *args[2] = {argument(j, of, 0), argument(j, of, 1)};
   for (size_t i = 0; i < TG_COUNT(definitions); i++)
     if (definitions[i].op == op && definitions[i].type == type) {
       const char *text = definitions[i].text;
@@ -61,4 +65,11 @@ const tg_uop *tg_function_expand(tg_job *j, tg_op op, tg_type type, const tg_uop
   const tg_uop *d = tg_function_definition(j, op, type);
   if (!d) tg_bug(&j->env, "%s has no definition on %s", tg_ops[op].text, tg_type_name[type]);
   return tg_substitute(j, d, (uint32_t)tg_ops[op].arity, args, operands);
+}
+
+const tg_uop *tg_function_to_half(tg_job *j, tg_op op, const tg_uop *x) {
+  if (op != TG_OP_EXP2 && op != TG_OP_EXP) return NULL;
+  const tg_uop **kept = &j->halves[op == TG_OP_EXP], *arg = argument(j, TG_F32, 0);
+  if (!*kept) *kept = tg_cast(j, TG_F16, parse(j, op, TG_F16));
+  return tg_substitute(j, *kept, 1, &arg, &x);
 }

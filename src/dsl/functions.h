@@ -13,4 +13,6 @@ static inline bool tg_is_function(tg_op op) { return (op >= TG_OP_RSQRT && op <=
 const tg_uop *tg_function_definition(tg_job *j, tg_op op, tg_type type);
 /* The definition over operands of any width. */
 const tg_uop *tg_function_expand(tg_job *j, tg_op op, tg_type type, const tg_uop *const *operands);
+/* f16(op(x)) of an x in f32, the same bits with fewer steps; NULL: there is no such definition. */
+const tg_uop *tg_function_to_half(tg_job *j, tg_op op, const tg_uop *x);
 #endif

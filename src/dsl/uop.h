@@ -191,6 +191,7 @@ typedef struct tg_job {
   struct tg_known *known;                       /* cached facts about nodes (ranges/known.h) */
   struct tg_cost_tables *costs;                 /* tables of the cost model (model/walk.h) */
   const tg_uop **functions;                     /* definitions parsed so far (dsl/functions.h) */
+  const tg_uop *halves[2];                      /* and those of f16 alone */
 } tg_job;
 
 /* All of the following fail by unwinding (base.h). */

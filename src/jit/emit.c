@@ -510,6 +510,7 @@ static void emit_phase_function(tg_emitter *e, uint32_t p, bool unaligned) {
   }
   LLVMBuildRetVoid(e->b);
   if (e->target->arch == TG_ARCH_AMDGPU) tg_emit_products(e, e->fn);
+  if (e->target->arch == TG_ARCH_NVPTX) tg_emit_halves(e, e->fn);
   if (e->device) tg_emit_unpack(e, e->fn);
   if (e->device || e->tasks) return;
   if (e->uncut) tg_emit_registers(e, e->fn);

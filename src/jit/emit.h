@@ -134,6 +134,7 @@ void tg_emit_value_statement(tg_emitter *, const tg_uop *u);
 uint32_t tg_emit_gated(tg_emitter *, const tg_uop *const *list, uint32_t n);
 /* emit_products.c: products that are rounded to f16 keep the sign of zero on AMD */
 void tg_emit_products(tg_emitter *, LLVMValueRef fn);
+void tg_emit_halves(tg_emitter *, LLVMValueRef fn);
 void tg_emit_unpack(tg_emitter *, LLVMValueRef fn);   /* weights of a few bits: emit_unpack.c */
 /* word & mask | magic */
 LLVMValueRef tg_emit_masked_magic(tg_emitter *, LLVMValueRef word, uint32_t mask, uint32_t magic);

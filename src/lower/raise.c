@@ -567,5 +567,6 @@ const tg_uop *tg_pass_raise(tg_job *j, const tg_lowering *l, const tg_uop *sink)
     drop_unused(j, r.all, &list);
   }
   const tg_uop *raised = tg_loosen_gates(j, tg_sink(j, list.n, list.data));
+  raised = tg_scale_later(j, l->target, raised);
   return tg_simplify(j, l->rules, raised == plain ? sink : tg_versioned(j, raised));
 }

@@ -37,6 +37,9 @@ const tg_uop *tg_raise_accumulation(tg_job *j, const tg_uop *end);
 const tg_uop *tg_loosen_gates(tg_job *j, const tg_uop *plain);
 /* Is the load in bounds where the gate (NULL: nothing) is true, whatever else is true there? */
 bool tg_surely_in_bounds(tg_job *j, const tg_uop *load, const tg_uop *gate);
+/* Pass raise (raise_scales.c): tiles of which the greatest is subtracted are scaled where they are used. Takes and
+ * leaves a plain program. */
+const tg_uop *tg_scale_later(tg_job *j, const tg_target *target, const tg_uop *plain);
 /* Pass reduce (reduce_same.c): makes one node of reductions that are equal up to the names of their ranges and the
  * order of commutative operands. */
 const tg_uop *tg_same_reductions(tg_job *j, const tg_uop *sink);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * contract: turns a sum of products into a matrix instruction of the target's table. The ranges that the word names
  * must have the instruction's sizes, and disappear: the row's layouts say which elements each lane holds in registers.
+ * Without j the sum is of one factor, and the other one is 1 everywhere: all columns of the accumulator are alike.
  * Operands are loaded into these registers as vectors; the accumulator is a register tile of the lane. Other ranges of
  * the sum stay as loops around the instruction, and the rest of the statement (an epilogue, a gate) is computed on the
  * accumulator's registers.
@@ -27,6 +28,7 @@ typedef struct {
   const tg_uop *outermost;       /* of the loops over i and j */
   const tg_uop *store, *reduce;
   const tg_uop *a, *b;           /* loads */
+  bool ones;                     /* b is 1 everywhere */
 } contraction;
 
 static uint32_t size_of(const contraction *c, int which) {
@@ -121,7 +123,6 @@ static uint32_t find_nest(contraction *c) {
     if (!outer) outer = site;
     else inner = site;
   }
-  if (!outer) tg_fail_at(j, c->o->pos, "contract: j= is missing");
   if (inner && !child_with(outer->owner, inner->owner)) {
     const tg_site *t = outer;
     outer = inner, inner = t;
@@ -194,7 +195,9 @@ static void find_product(contraction *c) {
   if (v->op == TG_OP_WHERE && v->src[2] == tg_zero(j, v->type)) cond = v->src[0], v = v->src[1];
   if (a.generic || a.op != TG_OP_ADD) tg_fail_at(j, c->o->pos, "contract: only a sum is contracted");
   if (a.in_order) tg_fail_at(j, c->o->pos, "contract: a sum_in_order keeps the order of its terms");
-  if (v->op == TG_OP_MUL && v->type == r->c_type)
+  if (c->ones) {
+    if ((c->a = factor(c, v, r->a_type))) c->b = tg_const_float(j, r->b_type, 1);
+  } else if (v->op == TG_OP_MUL && v->type == r->c_type)
     for (int turned = 0; turned < 2 && !c->a; turned++) {
       const tg_uop *x = factor(c, v->src[turned], r->a_type), *y = factor(c, v->src[!turned], r->b_type);
       if (!x || !y || uses(c, x, 1) || uses(c, y, 0)) continue;
@@ -546,14 +549,14 @@ static void repeat(contraction *c) {
 }
 
 /* The first of the statements; how many there were. */
-static uint32_t contract_one(tg_schedule *s, const tg_opt *o, const tg_matrix_row *row) {
+static uint32_t contract_one(tg_schedule *s, const tg_opt *o, const tg_matrix_row *row, bool ones) {
   tg_job *j = s->j;
-  contraction c = {.s = s, .o = o, .row = row};
+  contraction c = {.s = s, .o = o, .row = row, .ones = ones};
   uint32_t found = find_nest(&c);
   find_product(&c);
   if (found == 1 && tg_buffer_info(j, c.store->src[0])->space == TG_SPACE_REG &&
       tg_rows_apart(s, c.store, c.reduce, c.range[0], c.range[1])) {
-    c = (contraction){.s = s, .o = o, .row = row};
+    c = (contraction){.s = s, .o = o, .row = row, .ones = ones};
     find_nest(&c);
     find_product(&c);
   }
@@ -594,6 +597,34 @@ static void drop_dead(tg_schedule *s, const tg_opt *o) {
   tg_schedule_sites(s);
 }
 
+/* A sum without columns, in statements of the loop over i itself, gets some, in all copies. The word that is left. */
+static tg_opt with_columns(tg_schedule *s, const tg_opt *o) {
+  tg_job *j = s->j;
+  const uint32_t columns = tg_matrix_find(o->expr)->n;
+  tg_opt with = *o;
+  tg_axis k = tg_axis_find(s, o, o->names[2]), i = tg_axis_find(s, o, o->names[0]);
+  const tg_uop *tile = NULL, *of = NULL;
+  for (uint32_t a = 0; a < k.n; a++) {
+    const tg_site *x = &k.site[a];
+    if (x->owner->op != TG_OP_REDUCE || x->parent == UINT32_MAX) continue;
+    if (of && of != tg_define_of(x->store->src[0])) continue;
+    tg_reduce_arg sum = tg_reduce_info(x->owner);
+    const tg_uop *around = s->sites.data[x->parent].range;
+    for (uint32_t b = 0; b < i.n && !sum.generic && sum.op == TG_OP_ADD; b++)
+      if (around == i.site[b].range) {
+        of = tg_define_of(x->store->src[0]);
+        tg_give_columns(s, x, around, columns, &tile);
+        with.names[2] = tg_range_name(s, x->range);
+      }
+  }
+  if (!tile)
+    tg_fail_at(j, o->pos, "contract: no statement of %s itself sums over %s, and j= is missing", o->names[0],
+               o->names[2]);
+  with.names[1] = tg_format(&j->env, "%s.column", tg_buffer_info(j, tile)->name);
+  with.names[2] = tg_format(&j->env, "%s.%s", tg_buffer_info(j, tile)->name, with.names[2]);
+  return with;
+}
+
 void tg_opt_contract(tg_schedule *s, const tg_opt *o) {
   tg_job *j = s->j;
   const tg_matrix_row *row = tg_matrix_find(o->expr);
@@ -602,14 +633,18 @@ void tg_opt_contract(tg_schedule *s, const tg_opt *o) {
     tg_fail_at(j, o->pos, "contract: %s is an instruction of %s, not of %s", o->expr, row->targets, s->l->target->name);
   if (row->n == 1) tg_fail_at(j, o->pos, "contract: %s needs no word: pass reduce takes it by itself", o->expr);
   if (!o->names[2]) tg_fail_at(j, o->pos, "contract: k= is missing");
+  if (!o->names[1] && (!o->names[0] || !tg_is_float(row->b_type) || row->form == TG_MATRIX_TILE))
+    tg_fail_at(j, o->pos, "contract: j= is missing");
   if (!o->names[0] != (row->m == 1))
     tg_fail_at(j, o->pos, row->m == 1 ? "contract: %s has no i" : "contract: i= is missing: %s has rows", o->expr);
   if (o->number[0] && (!o->names[1] || row->form == TG_MATRIX_TILE || !neighbours(row)))
     tg_fail_at(j, o->pos, "contract: interleaved: a lane has no neighbours along a row of %s", row->name);
   if (o->names[1]) drop_dead(s, o);
-  for (uint32_t left = contract_one(s, o, row); left > 1; left--) {
+  bool ones = o->names[0] && !o->names[1];
+  tg_opt with = ones ? with_columns(s, o) : *o;
+  for (uint32_t left = contract_one(s, &with, row, ones); left > 1; left--) {
     tg_schedule_sites(s);
-    contract_one(s, o, row);
+    contract_one(s, &with, row, ones);
   }
 }
 

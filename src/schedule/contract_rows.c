@@ -5,10 +5,15 @@
  *   for i { for j { o[i,j] = o[i,j] * f(max(q, s[i,q])) + sum(k, a[i,k] * b[k,j]) } }   becomes
  *   for i { o.row[i] = f(max(q, s[i,q])); for j { o[i,j] = o[i,j] * o.row[i] + sum(k, a[i,k] * b[k,j]) } }
  *
- * The instruction makes vectors of its statement, over which no other reduction can run. */
+ * The instruction makes vectors of its statement, over which no other reduction can run.
+ *
+ * And a sum that has no columns gets some, since the instruction has them:
+ *
+ *   for i { l[i] = f(sum(k, a[i,k])) }   becomes
+ *   for i { for column { l.sum[i,column] = sum(k, a[i,k]) } l[i] = f(max(column, l.sum[i,column])) } */
 #include "schedule/opt.h"
 
-enum { MOST = 4 };
+enum { MOST = 4, MOST_RANK = 17 };
 
 typedef struct {
   tg_schedule *s;
@@ -117,4 +122,50 @@ bool tg_rows_apart(tg_schedule *s, const tg_uop *store, const tg_uop *product, c
   define_tiles(&a);
   tg_schedule_sites(s);
   return true;
+}
+
+typedef struct { const tg_uop *reduce, *column; splitting_off off; } columns_for;
+
+static void put_columns(tg_schedule *s, const tg_uop *end, tg_statements *out, void *user) {
+  columns_for *c = user;
+  tg_job *j = s->j;
+  const tg_uop *store = c->off.store, *tile = c->off.tile[0], *at[MOST_RANK];
+  const tg_uop *one = tg_range_new(j, "column", tg_extent(c->column), TG_REDUCE, UINT32_MAX, tg_get_pos(j, store));
+  uint32_t rank = tg_access_rank(store);
+  tg_statements list = {0};
+  memcpy(at, store->src + 1, rank * sizeof *at);
+  at[rank] = c->column;
+  const tg_uop *sums = tg_store(j, tile, at, c->reduce, NULL, 0), *value;
+  tg_set_pos(j, sums, tg_get_pos(j, store));
+  at[rank] = one;
+  value = tg_load(j, tile, at, NULL, NULL, 0);
+  value = tg_reduce(j, (tg_reduce_arg){.op = TG_OP_MAX, .values = 1, .ranges = 1}, &value, NULL, NULL, &one);
+  value = tg_substitute(j, store, 1, &c->reduce, &value);
+  tg_set_pos(j, value, tg_get_pos(j, store));
+  for (uint32_t i = 1; i < end->n; i++) {
+    if (end->src[i] == store) tg_push(&j->env, &list, tg_end(j, c->column, 1, &sums));
+    tg_push(&j->env, &list, end->src[i] == store ? value : end->src[i]);
+  }
+  tg_push(&j->env, out, tg_end_like(s, end, end->src[0], list.n, list.data));
+}
+
+void tg_give_columns(tg_schedule *s, const tg_site *sum, const tg_uop *rows, uint32_t columns, const tg_uop **tile) {
+  tg_job *j = s->j;
+  const tg_uop *define = tg_define_of(sum->store->src[0]), *dims[MOST_RANK];
+  uint32_t rank = tg_access_rank(sum->store);
+  columns_for c = {.reduce = sum->owner, .off = {.s = s, .store = sum->store, .n = 1}};
+  if (!*tile) {
+    tg_buffer info = {.name = tg_sym(j, tg_format(&j->env, "%s.sum", tg_buffer_info(j, define)->name)),
+                      .space = TG_SPACE_REG,
+                      .rank = (uint8_t)(rank + 1),
+                      .type = sum->owner->type,
+                      .pos = tg_get_pos(j, sum->store)};
+    memcpy(dims, define->src, rank * sizeof *dims);
+    dims[rank] = tg_index(j, columns);
+    *tile = c.off.tile[0] = tg_define(j, info, 1, dims, NULL, true);
+    define_tiles(&c.off);
+  }
+  c.off.tile[0] = *tile;
+  c.column = tg_range_new(j, "column", tg_index(j, columns), TG_LOOP, UINT32_MAX, tg_get_pos(j, sum->store));
+  s->sink = tg_replace_end(s, s->sink, rows, put_columns, &c);
 }

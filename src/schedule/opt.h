@@ -204,6 +204,9 @@ bool tg_scan_in_blocks(tg_schedule *s, const tg_opt *o);
  * it. */
 bool tg_rows_apart(tg_schedule *s, const tg_uop *store, const tg_uop *product, const tg_uop *rows,
                    const tg_uop *columns);
+/* For contract: a sum in a statement of the loop over rows is stored to a tile that has columns beside them, all
+ * alike, of which the statement reads one. tile: made for the first of its copies. */
+void tg_give_columns(tg_schedule *s, const tg_site *sum, const tg_uop *rows, uint32_t columns, const tg_uop **tile);
 void tg_note_tile(tg_schedule *s, const tg_opt *o, const struct tg_matrix_row *row, const tg_uop *store,
                   const tg_uop *const *range);
 /* Which dimension of this instruction's accumulator the axis runs along: 0 rows, 1 columns, -1 neither. */

@@ -98,6 +98,7 @@ static bool on_f32(tg_op op, const batch_value *x, const batch_value *y, const b
   case TG_OP_EQ: EACH(i, a.f == b.f);
   case TG_OP_NE: EACH(i, a.f != b.f);
   case TG_OP_MAX: EACH(f, a.f != a.f ? a.f : b.f != b.f ? b.f : a.f > b.f || (a.f == b.f && !signbit(a.f)) ? a.f : b.f);
+  case TG_OP_MIN: EACH(f, a.f != a.f ? a.f : b.f != b.f ? b.f : a.f < b.f || (a.f == b.f && signbit(a.f)) ? a.f : b.f);
   default: return false;
   }
 }

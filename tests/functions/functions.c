@@ -163,6 +163,23 @@ static void every_small(size_t k, tg_type t) {
   CHECK(!wrong, "%s %s: %d values", tg_ops[functions[k].op].text, tg_type_name[t], wrong);
 }
 
+/* The texts for f16 alone: the same bits, for f32 of all sizes, and every one about each f16 of a row of them. */
+static void to_half(size_t k) {
+  const tg_uop *arg = tg_make(&job, TG_OP_ARG, TG_F32, 1, 0, 0, NULL), *half = tg_function_to_half(&job, functions[k].op, arg);
+  if (!half) return;
+  batch_program narrow = batch_prepare(&job, half), wide = batch_prepare(&job, tg_function_definition(&job, functions[k].op, TG_F32));
+  int wrong = 0;
+  for (uint64_t i = 0; i < 1u << 21; i++) {
+    uint32_t bits = i & 1 ? (uint32_t)(i * 2047) : (0x41c80000u + (uint32_t)i) | (i & 2 ? 0x80000000u : 0);   /* 25 and more */
+    batch_value x = {.f = 0};
+    memcpy(&x.f, &bits, sizeof bits);
+    const batch_value *a[1] = {&x};
+    double got = batch_decode(TG_F16, (uint32_t)batch_run(&narrow, a, 1)->u), want = batch_decode(TG_F16, batch_encode(TG_F16, batch_run(&wide, a, 1)->f));
+    wrong += !same_value(got, want);
+  }
+  CHECK(!wrong, "f16 of %s: %d values", tg_ops[functions[k].op].text, wrong);
+}
+
 static const struct { tg_op op; double x, y, want; } special[] = {
   {TG_OP_EXP, -INFINITY, 0, 0}, {TG_OP_EXP, INFINITY, 0, INFINITY}, {TG_OP_EXP, 0, 0, 1}, {TG_OP_EXP, -0.0, 0, 1}, {TG_OP_EXP, 1e5, 0, INFINITY}, {TG_OP_EXP, -1e5, 0, 0},
   {TG_OP_EXP2, -INFINITY, 0, 0}, {TG_OP_EXP2, INFINITY, 0, INFINITY}, {TG_OP_EXP2, 1e30, 0, INFINITY}, {TG_OP_EXP2, -1e30, 0, 0},
@@ -240,6 +257,7 @@ static void run(void *all) {
     dense_f32(k, *(bool *)all ? 1 : 2039);
     exact_f32(k);
     every_small(k, TG_F16);
+    to_half(k);
     every_small(k, TG_BF16);
   }
   special_values(TG_F32);
