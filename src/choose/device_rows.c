@@ -58,8 +58,8 @@ typedef struct {
   const tg_uop *lead;
   uint32_t block;
   bool kept;                       /* in registers: there is one block */
-  /* A sum of exponentials relative to a maximum, and that: of a row that is not kept both are found in one pass. NULL:
-   * there is none */
+  /* A sum of exponentials relative to a maximum, or of squares about a mean, and that: of a row that is not kept both are
+   * found in one pass. NULL: there is none */
   const tg_uop *online, *maximum;
   /* Each row has a result: a loop whose iterations a thread has all at once, since they need the same elements of the
    * largest input (the rows of a product with weights), or NULL; how many. And iterations of the loop over rows that it
@@ -449,18 +449,20 @@ static const tg_uop *only_range(const tg_uop *reduce) {
   return tg_reduce_info(reduce).ranges == 1 ? tg_reduce_ranges(reduce)[0] : NULL;
 }
 
-/* A sum over the row of exponentials of what lies below a maximum over it. */
+/* A sum over the row of exponentials of what lies below a maximum over it, or of squares of what lies about its mean. */
 static void find_online(row_nest *r) {
   uint32_t count, n;
   const tg_uop **order = tg_toposort(r->n->j, r->body, &count);
   for (uint32_t i = 0; i < count && !r->statements; i++) {
     const tg_uop *sum = order[i], *e = sum->src[0];
     if (sum->op != TG_OP_REDUCE || tg_reduce_info(sum).op != TG_OP_ADD || !only_range(sum)) continue;
-    if (e->op != TG_OP_EXP && e->op != TG_OP_EXP2) continue;
+    bool squares = e->op == TG_OP_MUL && e->src[0] == e->src[1];
+    if (!squares && e->op != TG_OP_EXP && e->op != TG_OP_EXP2) continue;
     if (extent_of(only_range(sum)) + (r->lead ? (int64_t)r->block - 1 : 0) != r->extent) continue;
     const tg_uop **within = tg_toposort(r->n->j, e, &n);
     for (uint32_t k = 0; k < n; k++)
-      if (within[k]->op == TG_OP_REDUCE && tg_reduce_info(within[k]).op == TG_OP_MAX && only_range(within[k])) {
+      if (within[k]->op == TG_OP_REDUCE && tg_reduce_info(within[k]).op == (squares ? TG_OP_ADD : TG_OP_MAX) &&
+          only_range(within[k])) {
         r->online = only_range(sum);
         r->maximum = only_range(within[k]);
       }

@@ -14,7 +14,19 @@
  * While a block has nothing but -inf, 0 stands for its maximum, so that its terms are 0 and no NaN. Of a row that has
  * nothing else the sum is what the author's is: one of the terms there. Both reductions are replaced, wherever the
  * nest has them. This changes the order of operations, and scales what was summed: results are within the error bound
- * of the sum, with a factor more for each block. */
+ * of the sum, with a factor more for each block.
+ *
+ * Or a sum, and one of squares of what lies about the mean that follows from it (Chan, Golub and LeVeque, "Updating
+ * formulae and a pairwise algorithm for computing sample variances"): of each block both are found about its own mean,
+ * and where the means of a block and of those before it differ, the squares of that are added.
+ *
+ *   C[o] = f(sum(l, x[l]), sum(k, (x[k] - sum(l, x[l])/K)^2))
+ *
+ *   s = 0   v = 0
+ *   for b { next = sum(q : n, x[b*n + q])
+ *           v = v + sum(q : n, (x[b*n + q] - next/n)^2) + (next/n - s/max(b*n, 1))^2 * (b*n * n / (b*n + n))
+ *           s = s + next }
+ *   C[o] = f(s, v) */
 #include <math.h>
 #include "schedule/opt.h"
 
@@ -22,10 +34,12 @@ typedef struct {
   tg_schedule *s;
   const tg_opt *o;
   const tg_site *site;
-  const tg_uop *sum, *maximum;       /* REDUCEs */
+  /* REDUCEs: the sum, and what its terms are relative to: the maximum, or the sum whose mean is (squares) */
+  const tg_uop *sum, *maximum;
+  bool squares;
   const tg_uop *k, *l;               /* their ranges */
   const tg_uop *inside;              /* range of the loop whose statements have them; NULL: the program's */
-  const tg_uop *m, *next, *s_;       /* DEFINEs */
+  const tg_uop *m, *next, *s_;       /* DEFINEs: of what the terms are relative to, that with this block, of the sum */
   const tg_uop *block, *of_max, *of_sum;   /* new ranges */
 } online;
 
@@ -45,23 +59,43 @@ static bool is_relative(const tg_uop *u, const tg_uop *maximum) {
          u->src[0]->op == TG_OP_EQ && (u->src[0]->src[0] == maximum || u->src[0]->src[1] == maximum);
 }
 
-/* exp or exp2 of a difference: of what the maximum is of, and of the maximum. */
+static bool is_number(const tg_uop *u, double v) { return u->op == TG_OP_CONST && tg_const_value(u) == v; }
+
+/* Is it the mean: the sum by the number of terms, or times one by that? */
+static bool is_mean(const online *x, const tg_uop *u) {
+  const tg_uop *n = tg_extent(x->l), *by = u->n == 2 ? u->src[u->src[0] == x->maximum] : NULL;
+  if (u->type != TG_F32 || !by || (u->src[0] != x->maximum && u->src[1] != x->maximum)) return false;
+  if (u->op == TG_OP_MUL) return n->op == TG_OP_CONST && is_number(by, (double)(1 / (float)n->arg));
+  if (u->op != TG_OP_FDIV || u->src[0] != x->maximum) return false;
+  return n->op == TG_OP_CONST ? is_number(by, (double)(float)n->arg) : by->op == TG_OP_CAST && by->src[0] == n;
+}
+
+/* What the sum is of: exp or exp2 of a difference, or the square of one. Returns the difference. */
+static const tg_uop *difference_of(online *x) {
+  const tg_uop *e = x->sum->src[0], *d = e->src[0];
+  if (d->op != TG_OP_SUB) return NULL;
+  if (!x->squares) return (e->op == TG_OP_EXP || e->op == TG_OP_EXP2) && is_relative(d->src[1], x->maximum) ? d : NULL;
+  return e->op == TG_OP_MUL && e->src[1] == d && is_mean(x, d->src[1]) ? d : NULL;
+}
+
+/* The difference: of what the maximum, or the other sum, is of, and of that. */
 static void find_parts(online *x) {
   tg_job *j = x->s->j;
   uint32_t n, found = 0;
-  const tg_uop *e = x->sum->src[0];
-  const tg_uop **order = tg_toposort(j, e, &n);
+  const tg_uop *d;
+  const tg_uop **order = tg_toposort(j, x->sum->src[0], &n);
   for (uint32_t i = 0; i < n; i++)
     if (order[i]->op == TG_OP_REDUCE) x->maximum = order[i], found++;
-  if (found != 1 || !plain_reduce(x->maximum, TG_OP_MAX) || tg_uses(j, x->maximum, x->k))
+  x->squares = found == 1 && plain_reduce(x->maximum, TG_OP_ADD);
+  if (found != 1 || !plain_reduce(x->maximum, x->squares ? TG_OP_ADD : TG_OP_MAX) || tg_uses(j, x->maximum, x->k))
     refuse(x, "its terms are not relative to one maximum");
   x->l = tg_reduce_ranges(x->maximum)[0];
-  if ((e->op != TG_OP_EXP && e->op != TG_OP_EXP2) || e->src[0]->op != TG_OP_SUB ||
-      !is_relative(e->src[0]->src[1], x->maximum))
-    refuse(x, "its terms are not exponentials of what lies below the maximum");
+  if (!(d = difference_of(x)))
+    refuse(x, x->squares ? "its terms are not squares of what lies about the mean"
+                         : "its terms are not exponentials of what lies below the maximum");
   const tg_uop *of = tg_substitute(j, x->maximum->src[0], 1, &x->l, &x->k);
-  if (of != e->src[0]->src[0] || tg_extent(x->l) != tg_extent(x->k))
-    refuse(x, "the maximum is of other terms");
+  if (of != d->src[0] || tg_extent(x->l) != tg_extent(x->k))
+    refuse(x, x->squares ? "the mean is of other terms" : "the maximum is of other terms");
   for (uint32_t i = 0; i < n; i++)
     if (order[i]->op == TG_OP_LOAD && tg_buffer_info(j, order[i]->src[0])->role != TG_ROLE_IN)
       refuse(x, "its terms are read from what the kernel stores");
@@ -110,34 +144,61 @@ static const tg_uop *reached(online *x, const tg_uop *m) {
   return tg_op3(j, TG_OP_WHERE, tg_op2(j, TG_OP_EQ, m, below(x)), tg_zero(j, x->sum->type), m);
 }
 
-static void put_pass(online *x, tg_statements *out) {
+/* The statements of a block, of sums and of squares. */
+static void put_squares(online *x, tg_statements *body) {
+  tg_job *j = x->s->j;
+  const int64_t n = x->o->number[0];
+  tg_type t = x->sum->type;
+  const tg_uop *before = tg_idx_mul(j, x->block, n), *extent = tg_extent(x->k), *own = tg_index(j, n), *w, *between;
+  if (!tg_divides(j, n, extent)) own = tg_op2(j, TG_OP_MIN, own, tg_op2(j, TG_OP_SUB, extent, before));
+  const tg_uop *so_far = tg_cast(j, t, before), *here = tg_cast(j, t, own), *next = load(x, x->next),
+               *mean = tg_op2(j, TG_OP_FDIV, next, here), *d = x->sum->src[0]->src[0];
+  d = tg_op2(j, TG_OP_SUB, d->src[0], mean);
+  store(x, x->next, of_block(x, x->maximum, x->l, x->of_max, x->maximum->src[0]), body);
+  between = tg_cast(j, t, tg_op2(j, TG_OP_MAX, before, tg_index(j, 1)));
+  between = tg_op2(j, TG_OP_SUB, mean, tg_op2(j, TG_OP_FDIV, load(x, x->m), between));
+  w = tg_op2(j, TG_OP_FDIV, tg_op2(j, TG_OP_MUL, so_far, here), tg_op2(j, TG_OP_ADD, so_far, here));
+  between = tg_op2(j, TG_OP_MUL, tg_op2(j, TG_OP_MUL, between, between), w);
+  store(x, x->s_, tg_op2(j, TG_OP_ADD, tg_op2(j, TG_OP_ADD, load(x, x->s_), between),
+                         of_block(x, x->sum, x->k, x->of_sum, tg_op2(j, TG_OP_MUL, d, d))), body);
+  store(x, x->m, tg_op2(j, TG_OP_ADD, load(x, x->m), next), body);
+}
+
+/* The statements of a block, of a maximum and of exponentials. */
+static void put_exponentials(online *x, tg_statements *body) {
   tg_job *j = x->s->j;
   const tg_uop *sum = load(x, x->s_), *m = load(x, x->m), *next = load(x, x->next);
   tg_op exp = x->sum->src[0]->op;
-  const tg_uop *defined[] = {x->m, x->next, x->s_};
-  tg_statements body = {0};
-  for (size_t i = 0; i < TG_COUNT(defined); i++) tg_push(&j->env, out, defined[i]);
-  store(x, x->m, below(x), out);
-  store(x, x->s_, tg_zero(j, x->sum->type), out);
-  store(x, x->next, tg_op2(j, TG_OP_MAX, m, of_block(x, x->maximum, x->l, x->of_max, x->maximum->src[0])), &body);
+  store(x, x->next, tg_op2(j, TG_OP_MAX, m, of_block(x, x->maximum, x->l, x->of_max, x->maximum->src[0])), body);
   const tg_uop *scale = tg_op3(j, TG_OP_WHERE, tg_op2(j, TG_OP_EQ, m, next), tg_const_float(j, x->sum->type, 1),
                                tg_op1(j, exp, tg_op2(j, TG_OP_SUB, m, next)));
   const tg_uop *term = tg_op1(j, exp, tg_op2(j, TG_OP_SUB, x->sum->src[0]->src[0]->src[0], reached(x, next)));
   store(x, x->s_, tg_op2(j, TG_OP_ADD, tg_op2(j, TG_OP_MUL, sum, scale), of_block(x, x->sum, x->k, x->of_sum, term)),
-        &body);
-  store(x, x->m, next, &body);
+        body);
+  store(x, x->m, next, body);
+}
+
+static void put_pass(online *x, tg_statements *out) {
+  tg_job *j = x->s->j;
+  const tg_uop *defined[] = {x->m, x->next, x->s_}, *zero = tg_zero(j, x->sum->type);
+  tg_statements body = {0};
+  for (size_t i = 0; i < TG_COUNT(defined); i++) tg_push(&j->env, out, defined[i]);
+  store(x, x->m, x->squares ? zero : below(x), out);
+  store(x, x->s_, zero, out);
+  if (x->squares) put_squares(x, &body);
+  else put_exponentials(x, &body);
   tg_push(&j->env, out, tg_end(j, x->block, body.n, body.data));
 }
 
 /* What stands for the sum and the maximum behind the pass. */
 static const tg_uop *after(online *x, const tg_uop *statement) {
   tg_job *j = x->s->j;
-  const tg_uop *m = load(x, x->m), *none = below(x), *term = x->sum->src[0];
+  const tg_uop *m = load(x, x->m), *none = below(x), *term = x->sum->src[0], *found[2] = {load(x, x->s_), m};
   const tg_uop *from[2] = {term->src[0]->src[0], x->maximum}, *to[2] = {none, none};
   const tg_uop *empty = tg_substitute(j, term, 2, from, to);   /* one of the terms where all are -inf */
   const tg_uop *both[2] = {x->sum, x->maximum},
-               *now[2] = {tg_op3(j, TG_OP_WHERE, tg_op2(j, TG_OP_EQ, m, none), empty, load(x, x->s_)), m};
-  return tg_substitute(j, statement, 2, both, now);
+               *now[2] = {tg_op3(j, TG_OP_WHERE, tg_op2(j, TG_OP_EQ, m, none), empty, found[0]), m};
+  return tg_substitute(j, statement, 2, both, x->squares ? found : now);
 }
 
 static bool has(online *x, const tg_uop *u) { return tg_uses(x->s->j, u, x->sum) || tg_uses(x->s->j, u, x->maximum); }
@@ -187,9 +248,9 @@ void tg_opt_online(tg_schedule *s, const tg_opt *o) {
   find_parts(&x);
   find_inside(&x);
   make_ranges(&x);
-  x.m = scalar(&x, "max");
+  x.m = scalar(&x, x.squares ? "sum" : "max");
   x.next = scalar(&x, "next");
-  x.s_ = scalar(&x, "sum");
+  x.s_ = scalar(&x, x.squares ? "squares" : "sum");
   if (x.inside) s->sink = tg_replace_end(s, s->sink, x.inside, rewrite_loop, &x);
   else {
     tg_statements list = {0};
