@@ -58,8 +58,8 @@ typedef struct {
   const tg_uop *lead;
   uint32_t block;
   bool kept;                       /* in registers: there is one block */
-  /* A sum of exponentials relative to a maximum, or of squares about a mean, and that: of a row that is not kept both are
-   * found in one pass. NULL: there is none */
+  /* A sum of exponentials relative to a maximum, or of squares about a mean, and that: of a row that is not kept both
+   * are found in one pass. NULL: there is none */
   const tg_uop *online, *maximum;
   /* Each row has a result: a loop whose iterations a thread has all at once, since they need the same elements of the
    * largest input (the rows of a product with weights), or NULL; how many. And iterations of the loop over rows that it
@@ -449,7 +449,8 @@ static const tg_uop *only_range(const tg_uop *reduce) {
   return tg_reduce_info(reduce).ranges == 1 ? tg_reduce_ranges(reduce)[0] : NULL;
 }
 
-/* A sum over the row of exponentials of what lies below a maximum over it, or of squares of what lies about its mean. */
+/* A sum over the row of exponentials of what lies below a maximum over it, or of squares of what lies about its
+ * mean. */
 static void find_online(row_nest *r) {
   uint32_t count, n;
   const tg_uop **order = tg_toposort(r->n->j, r->body, &count);
@@ -513,7 +514,8 @@ static void spread(const row_nest *r, tg_words *w, const tg_uop *range, bool red
   if (r->lead && !online) tg_say(w, "align %s %u at %s", name, r->block, tg_text(n->j, r->lead));
   const char *terms = r->many * r->side > 1 ? "unroll" : "upcast";   /* a sum for each result, or one for each term */
   if (online) {
-    tg_say(w, "online %s %u as %s.o %s.b", name, r->copies * at_once, b, b);
+    const char *begin = r->lead ? tg_format(w->env, " %u at %s", r->block, tg_text(n->j, r->lead)) : "";
+    tg_say(w, "online %s %u%s as %s.o %s.b", name, r->copies * at_once, begin, b, b);
     name = tg_format(w->env, "%s.b", b);
   } else if (!r->kept && r->extent > (int64_t)r->copies * at_once) {
     tg_say(w, "split %s %u as %s.o %s.b", name, r->copies * at_once, b, b);

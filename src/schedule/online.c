@@ -41,6 +41,7 @@ typedef struct {
   const tg_uop *inside;              /* range of the loop whose statements have them; NULL: the program's */
   const tg_uop *m, *next, *s_;       /* DEFINEs: of what the terms are relative to, that with this block, of the sum */
   const tg_uop *block, *of_max, *of_sum;   /* new ranges */
+  const tg_uop *ahead;               /* terms that the first block has in front of the first; NULL: none */
 } online;
 
 TG_NORETURN static void refuse(const online *x, const char *why) {
@@ -108,6 +109,15 @@ static void find_inside(online *x) {
     if (tg_uses(s->j, x->sum, s->sites.data[p].range)) x->inside = s->sites.data[p].range;
 }
 
+static void find_ahead(online *x) {
+  const tg_opt *o = x->o;
+  if (!o->number[1]) return;
+  if (o->number[0] % o->number[1]) refuse(x, "its blocks are no multiples of what they begin at");
+  const tg_uop *e = tg_index_around(x->s, o, "online", x->site);
+  x->ahead = tg_simplified(x->s, tg_op2(x->s->j, TG_OP_MOD, e, tg_index(x->s->j, o->number[1])));
+  if (tg_is_const(x->ahead, 0)) x->ahead = NULL;
+}
+
 static const tg_uop *scalar(online *x, const char *part) {
   tg_job *j = x->s->j;
   tg_buffer info = {.name = tg_format(&j->env, "%s.%s", tg_buffer_info(j, x->site->store->src[0])->name, part),
@@ -130,7 +140,11 @@ static const tg_uop *of_block(online *x, const tg_uop *reduce, const tg_uop *fro
                               const tg_uop *term) {
   tg_job *j = x->s->j;
   const tg_uop *value = tg_idx_add(j, tg_idx_mul(j, x->block, x->o->number[0]), to), *extent = tg_extent(from);
-  const tg_uop *cond = tg_divides(j, x->o->number[0], extent) ? NULL : tg_op2(j, TG_OP_LT, value, extent);
+  const tg_uop *cond = NULL;
+  if (x->ahead) {
+    cond = tg_and(j, tg_op2(j, TG_OP_LE, x->ahead, value), tg_op2(j, TG_OP_LT, value, tg_idx_add(j, extent, x->ahead)));
+    value = tg_idx_sub(j, value, x->ahead);
+  } else if (!tg_divides(j, x->o->number[0], extent)) cond = tg_op2(j, TG_OP_LT, value, extent);
   term = tg_gated_substitute(x->s, term, from, value, cond, NULL);
   if (cond) term = tg_op3(j, TG_OP_WHERE, cond, term, tg_identity(j, tg_reduce_info(reduce).op, reduce->type));
   return tg_reduce_like(j, reduce, &term, 1, &to);
@@ -150,9 +164,15 @@ static void put_squares(online *x, tg_statements *body) {
   const int64_t n = x->o->number[0];
   tg_type t = x->sum->type;
   const tg_uop *before = tg_idx_mul(j, x->block, n), *extent = tg_extent(x->k), *own = tg_index(j, n), *w, *between;
-  if (!tg_divides(j, n, extent)) own = tg_op2(j, TG_OP_MIN, own, tg_op2(j, TG_OP_SUB, extent, before));
+  if (x->ahead) {   /* the first block has so many terms less, and the last may have none */
+    const tg_uop *end = tg_op2(j, TG_OP_MIN, tg_idx_sub(j, tg_idx_add(j, before, own), x->ahead), extent);
+    before = tg_op2(j, TG_OP_MAX, tg_idx_sub(j, before, x->ahead), tg_index(j, 0));
+    before = tg_op2(j, TG_OP_MIN, before, extent);
+    own = tg_idx_sub(j, end, before);
+  } else if (!tg_divides(j, n, extent)) own = tg_op2(j, TG_OP_MIN, own, tg_op2(j, TG_OP_SUB, extent, before));
   const tg_uop *so_far = tg_cast(j, t, before), *here = tg_cast(j, t, own), *next = load(x, x->next),
-               *mean = tg_op2(j, TG_OP_FDIV, next, here), *d = x->sum->src[0]->src[0];
+               *some = x->ahead ? tg_cast(j, t, tg_op2(j, TG_OP_MAX, own, tg_index(j, 1))) : here,
+               *mean = tg_op2(j, TG_OP_FDIV, next, some), *d = x->sum->src[0]->src[0];
   d = tg_op2(j, TG_OP_SUB, d->src[0], mean);
   store(x, x->next, of_block(x, x->maximum, x->l, x->of_max, x->maximum->src[0]), body);
   between = tg_cast(j, t, tg_op2(j, TG_OP_MAX, before, tg_index(j, 1)));
@@ -228,8 +248,9 @@ static void make_ranges(online *x) {
   const char *inner = o->n > 2 ? o->names[2] : tg_format(&j->env, "%s.1", base);
   tg_axis_check_name(s, o, outer);
   tg_axis_check_name(s, o, inner);
-  const tg_uop *size = tg_index(j, o->number[0]);
-  x->block = tg_axis_range(s, x->k, tg_sym(j, outer), tg_idx_ceildiv(j, tg_extent(x->k), o->number[0]), TG_LOOP);
+  const tg_uop *size = tg_index(j, o->number[0]), *all = tg_extent(x->k);
+  if (x->ahead) all = tg_idx_add(j, all, tg_index(j, o->number[1] - 1));
+  x->block = tg_axis_range(s, x->k, tg_sym(j, outer), tg_idx_ceildiv(j, all, o->number[0]), TG_LOOP);
   x->of_sum = tg_axis_range(s, x->k, tg_sym(j, inner), size, TG_REDUCE);
   x->of_max = tg_axis_range(s, x->l, tg_sym(j, inner), size, TG_REDUCE);
   tg_axis_tie(s, x->of_max, x->of_sum);
@@ -247,6 +268,7 @@ void tg_opt_online(tg_schedule *s, const tg_opt *o) {
   if (tg_bounds_of(s->j, tg_extent(x.k)).lo < 1) refuse(&x, "there may be no terms");
   find_parts(&x);
   find_inside(&x);
+  find_ahead(&x);
   make_ranges(&x);
   x.m = scalar(&x, x.squares ? "sum" : "max");
   x.next = scalar(&x, "next");

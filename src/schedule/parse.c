@@ -493,7 +493,9 @@ static const char *item_usage(item x) {
                {"{..}", "[of s ..] [as Bp[layout] as type] [pitch=n] [fill=v] [align=n] "
                         "[space=local|reg|thread|team|packed] [depth=n] [with S[j] = sum(k, ..)]"},
                {"[N as2]", "[n [as r0 r1]]"},
-               {"[of R]", "[of s]"},      {"[at R]", "[at s]"}};
+               {"[N at=E]", "[m at e]"},
+               {"[of R]", "[of s]"},
+               {"[at R]", "[at s]"}};
   for (uint32_t i = 0; i < TG_COUNT(usage); i++)
     if (item_is(x, usage[i].item)) return usage[i].usage;
   return NULL;
