@@ -124,6 +124,8 @@ static uint32_t registers_of(const attention *t, int64_t rows) {
   int64_t keys = extent_of(t->score.columns), head = extent_of(t->score.sum), out = extent_of(t->result.columns);
   uint32_t lanes = t->n->l->target->lanes;
   uint32_t tiles = (uint32_t)(rows * (2 * keys + keys + 2 * out + head) / 2 / lanes);
+  int64_t threads = extent_of(t->score.rows) / rows * lanes;
+  if (!t->n->l->target->async_copy) tiles += (uint32_t)(keys * (head + out) / 2 / threads);   /* blocks under way */
   return tiles + OWN_REGISTERS + (t->polynomials ? POLYNOMIALS : 0);
 }
 
