@@ -164,7 +164,7 @@ static void put_squares(online *x, tg_statements *body) {
   const int64_t n = x->o->number[0];
   tg_type t = x->sum->type;
   const tg_uop *before = tg_idx_mul(j, x->block, n), *extent = tg_extent(x->k), *own = tg_index(j, n), *w, *between;
-  if (x->ahead) {   /* the first block has so many terms less, and the last may have none */
+  if (x->ahead) {   /* the first block has fewer, and the last may have none */
     const tg_uop *end = tg_op2(j, TG_OP_MIN, tg_idx_sub(j, tg_idx_add(j, before, own), x->ahead), extent);
     before = tg_op2(j, TG_OP_MAX, tg_idx_sub(j, before, x->ahead), tg_index(j, 0));
     before = tg_op2(j, TG_OP_MIN, before, extent);
