@@ -40,7 +40,7 @@ static void compile(tg_ahead *a) {
   for (uint32_t i = 0; i < b->n; i++)
     for (uint32_t t = 0; t < a->n; t++) {
       tg_gemm **plan = &b->plan[i * a->n + t];
-      if (tg_gemm_plan_sized(a->context[t], desc_of(b, i), b->desc_bytes, plan) != TG_OK)
+      if (tg_gemm_plan_whole(a->context[t], desc_of(b, i), b->desc_bytes, plan) != TG_OK)
         tg_fail(e, TG_EINVAL, "%s: %s", b->names[i], tg_format(e, "%s", tg_error_message(a->context[t])));
     }
 }

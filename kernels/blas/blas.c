@@ -171,9 +171,13 @@ static void *workspace_of(size_t bytes, bool *own) {
 
 /* ---- classes ---- */
 
-/* A product is small if none of its sizes is above SMALL: then its plan is for one thread. Kernels are compiled for the
- * wider of these ranges that a class lies in, so that classes can have the same code: up to SMALL terms, copies of all
- * terms of a tile's columns are possible, and up to LONG terms those of FEW rows. */
+/* Multiply-adds of a call that one thread computes: about 10 us of work, what it may take to wake another. */
+static const double alone = 2e5;
+
+/* A product is small if none of its sizes is above SMALL: then its plan is for one thread, unless its class has some with
+ * more work than that. Kernels are compiled for the wider of these ranges that a class lies in, so that classes can have
+ * the same code: up to SMALL terms, copies of all terms of a tile's columns are possible, and up to LONG terms those of
+ * FEW rows. */
 enum { FEW = 16, SMALL = 128, LONG = 1 << 16 };
 static const tg_dim small_rows[] = {{1, 0}, {2, FEW}, {FEW + 1, SMALL}}, rows[] = {{1, 0}, {2, FEW}, {FEW + 1,
     INT_MAX}},
@@ -198,6 +202,12 @@ static tg_dim sizes_of(int64_t n, int least) {
   int r = range_of(n, least);
   return (tg_dim){r ? ((int64_t)1 << (r + least - 1)) + 1 : 1,
                   r < RANGES - 1 ? (int64_t)1 << (r + least) : INT_MAX};
+}
+
+/* Has the product's class one that several threads should compute? */
+static bool is_shared(const product *p) {
+  return (double)sizes_of(p->m, ROWS_LEAST).hi * (double)sizes_of(p->n, ROWS_LEAST).hi *
+             (double)sizes_of(p->k, TERMS_LEAST).hi > alone;
 }
 
 /* By bits: a comparison of numbers would raise FE_INVALID for a signaling NaN. */
@@ -275,7 +285,7 @@ static tg_gemm_desc desc_of(const product *p, class c, bool shared) {
       .m = of[range_of_rows(p->m)],
       .n = of[range_of_rows(p->n)],
       .k = terms[range_of_terms(p->k)],
-      .threads = small ? 1 : state.threads ? state.threads : -1,
+      .threads = small && (shared || !is_shared(p)) ? 1 : state.threads ? state.threads : -1,
       .likely = {p->m, p->n, p->k, p->lda, p->ldb, p->ldc},
       .mostly = {sizes_of(p->m, ROWS_LEAST), sizes_of(p->n, ROWS_LEAST), sizes_of(p->k, TERMS_LEAST)},
       .flags = TG_GEMM_OVERLAP_UNCHECKED | TG_GEMM_NOT_ZERO | TG_GEMM_ONE_KERNEL};
@@ -374,7 +384,7 @@ static bool run(const product *p, class c, const planned *with) {
   tg_gemm_call call = {.m = p->m, .n = p->n, .k = p->k, .a = p->a, .b = p->b, .c = p->c,
                        .alpha = c.scaled ? p->alpha : NULL, .beta = c.update ? p->beta : NULL};
   call.a_strides[!p->ta] = p->lda, call.b_strides[!p->tb] = p->ldb, call.c_strides[1] = p->ldc;
-  if ((double)p->m * (double)p->n * (double)p->k < 2e5) call.threads = 1;   /* about 10 us of work */
+  if ((double)p->m * (double)p->n * (double)p->k < alone) call.threads = 1;
   call.workspace_bytes = with->by->workspace(with->plan, &call, sizeof call);
   call.workspace = call.workspace_bytes ? workspace_of(call.workspace_bytes, &own) : NULL;
   if (call.workspace || !call.workspace_bytes) ran = with->by->run(with->plan, &call, sizeof call) == TG_OK;

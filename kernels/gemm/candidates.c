@@ -41,7 +41,8 @@ static void put_question(const tg_gemm *g, const tg_gemm_problem *whole, const t
                            whole->m.lo, whole->m.hi, whole->n.lo, whole->n.hi, whole->k.lo, whole->k.hi,
                            g->ld[0].lo, g->ld[1].lo, g->ld[2].lo,
                            q->alpha,  q->beta,   q->flush,   q->panel,   q->bits,     q->group,   q->scale,   q->zero,
-                           q->group_major, q->batch.lo, q->batch.hi, threads, regions, g->way};
+                           q->group_major, q->batch.lo, q->batch.hi, threads, regions, g->way,
+                           g->whole};
   uint64_t epilogue = q->epilogue ? tg_hash(q->epilogue, strlen(q->epilogue), 0) : 0;
   for (uint32_t i = 0; i < q->arguments_n; i++)
     epilogue = tg_mix(epilogue, (uint64_t)q->argument[i].type << 8 | q->argument[i].per);
@@ -63,13 +64,15 @@ static void put_question(const tg_gemm *g, const tg_gemm_problem *whole, const t
 typedef struct {
   const tg_gemm *g;
   const tg_gemm_problem *q;
-  tg_gemm_points points[TG_PRICED];   /* by launch */
+  tg_gemm_points points[TG_PRICED][2];   /* by launch; [1]: of its pieces, for one thread */
+  tg_gemm_pieces pieces[TG_PRICED];
   tg_gemm_def def[TG_KIT_CANDIDATES];
   tg_kit_candidate candidate[TG_KIT_CANDIDATES];
   tg_binding binding[GEMM_VALUES];
   tg_kit_priced launch[TG_PRICED];
   tg_kit_region region[TG_REGIONS];
   uint32_t candidates, bindings, launches, likely;   /* likely: 1 + the launch that is, the last one */
+  bool has_pieces, terms;             /* terms: some launch divides its sums */
   char key[KEY], any[KEY];
 } choosing;
 
@@ -87,6 +90,28 @@ static void add_launch(choosing *w, const int64_t of[3], const int64_t ld[3]) {
       w->g->way && (w->g->ld[row].lo ? w->g->ld[row].lo : ld && ld[row] ? ld[row] : line[row]) *
                            (int64_t)tg_type_bytes(type) % w->g->way == 0;
   tg_gemm_params(w->q, of, ld, w->binding, w->bindings, l->params);
+}
+
+/* What threads make of the launches. Lines of a piece are those of the whole. Whether sums are divided depends on the
+ * launches that any plan like this has, not on the likely one. */
+static void divide_launches(choosing *w) {
+  const tg_gemm *g = w->g;
+  bool may = tg_gemm_may_divide_terms(g, w->q);
+  for (uint32_t i = 0; i < w->launches && may; i++)
+    w->terms |= i + 1 != w->likely && tg_gemm_divide(g, w->launch[i].size, true).parts[2] > 1;
+  for (uint32_t i = 0; i < w->launches; i++) {
+    tg_kit_priced *l = &w->launch[i];
+    tg_gemm_pieces *p = &w->pieces[i], all = {.n = g->plan.most};
+    *p = tg_gemm_divide(g, l->size, w->terms);
+    l->pieces = p->n;
+    l->beside[0] = tg_gemm_meeting(g, &all, l->size), l->beside[1] = tg_gemm_meeting(g, p, l->size);
+    memcpy(l->piece, l->params, sizeof l->piece);
+    for (uint32_t b = 0, at = 0; b < w->bindings; b++) {
+      bool open = w->binding[b].lo != w->binding[b].hi;
+      if (open && b < 3) l->piece[at] = p->size[b];
+      at += open;
+    }
+  }
 }
 
 /* Dense lines, an odd number of cache lines long: of these none meet in one set; or as far apart as those of the likely
@@ -148,9 +173,16 @@ static void add_candidate(choosing *w, const tg_gemm_point *p) {
 static bool has_like(const choosing *w, const tg_gemm_point *p, bool tile) {
   for (uint32_t i = 0; i < w->candidates; i++) {
     const tg_kit_choice *c = &w->candidate[i].choice;
+    if (tg_gemm_is_alone(c) != tg_gemm_is_alone(&p->choice)) continue;
     if (tile ? tg_gemm_same_tile(c, &p->choice) : c->sketch == p->choice.sketch) return true;
   }
   return false;
+}
+
+static void propose(choosing *w, uint32_t l, uint32_t threads, bool open) {
+  const tg_target *t = &w->g->plan.context->target;
+  tg_gemm_propose(w->q, t, open ? w->launch[l].size : NULL, threads, NULL, &w->points[l][0]);
+  if (w->has_pieces) tg_gemm_propose(w->q, t, w->pieces[l].size, 1, NULL, &w->points[l][1]);
 }
 
 /* Of each launch the points with the least bounds, in turns: first one of each sketch, whose bounds tell least beside
@@ -158,19 +190,22 @@ static bool has_like(const choosing *w, const tg_gemm_point *p, bool tile) {
  * alone. */
 static void add_candidates(choosing *w, uint32_t threads, bool open, bool first) {
   enum { SKETCHES, TILES, ALL, PASSES };
-  uint32_t most = open ? TG_GEMM_OPEN_POINTS : TG_GEMM_POINTS + 1, last = w->launches - 1;
+  uint32_t most = w->has_pieces ? TG_KIT_CANDIDATES : open ? TG_GEMM_OPEN_POINTS : TG_GEMM_POINTS + 1,
+           last = w->launches - 1, kinds = w->has_pieces ? 2 : 1;
   for (uint32_t l = first && w->likely ? last : 0; l < w->launches; l++) {
-    tg_gemm_propose(w->q, &w->g->plan.context->target, open ? w->launch[l].size : NULL, threads, NULL, &w->points[l]);
-    if (first && w->points[l].n) add_candidate(w, &w->points[l].point[0]);
+    propose(w, l, threads, open);
+    if (first && w->points[l][0].n) add_candidate(w, &w->points[l][0].point[0]);
     if (first && w->candidates) return;
   }
-  for (uint32_t i = 0; last && w->likely && i < w->points[last].n; i++)   /* it is the last launch */
-    if (!has_like(w, &w->points[last].point[i], false)) add_candidate(w, &w->points[last].point[i]);
+  for (uint32_t k = 0; last && w->likely && k < kinds; k++)
+    for (uint32_t i = 0; i < w->points[last][k].n; i++)   /* it is the last launch */
+      if (!has_like(w, &w->points[last][k].point[i], false)) add_candidate(w, &w->points[last][k].point[i]);
   for (uint32_t pass = last ? SKETCHES : ALL; pass < PASSES; pass++)
-    for (uint32_t i = 0; i < TG_COUNT(w->points[0].point); i++)
-      for (uint32_t l = 0; l < w->launches && w->candidates < most; l++)
-        if (i < w->points[l].n && (pass == ALL || !has_like(w, &w->points[l].point[i], pass == TILES)))
-          add_candidate(w, &w->points[l].point[i]);
+    for (uint32_t i = 0; i < TG_COUNT(w->points[0][0].point); i++)
+      for (uint32_t l = 0; l < kinds * w->launches && w->candidates < most; l++) {
+        const tg_gemm_points *p = &w->points[l / kinds][l % kinds];
+        if (i < p->n && (pass == ALL || !has_like(w, &p->point[i], pass == TILES))) add_candidate(w, &p->point[i]);
+      }
 }
 
 /* What a choice takes at least, over all launches (bound.c). */
@@ -203,6 +238,8 @@ static uint32_t choose(choosing *w, const tg_gemm_problem *whole, uint32_t threa
   w->bindings = tg_gemm_bind(g, q, w->binding);
   if (regions) add_launches(w);
   else add_launch(w, middle, NULL);
+  w->has_pieces = regions && tg_gemm_has_pieces(g, q);
+  if (w->has_pieces) divide_launches(w);
   put_question(g, whole, q, threads, regions, false, w->key);
   put_question(g, whole, q, threads, regions, true, w->any);
   tg_kit_question question = {.key = w->key,
@@ -223,6 +260,7 @@ static uint32_t choose(choosing *w, const tg_gemm_problem *whole, uint32_t threa
                               .regions = regions,
                               .user = (void *)(uintptr_t)q,
                               .threads = threads,
+                              .alone = w->has_pieces ? tg_gemm_is_alone : NULL,
                               .cancel = g->plan.cancel,
                               .kept_only = g->flags & TG_GEMM_NO_COMPILE};
   add_candidates(w, threads, regions, tg_kit_takes_first(g->plan.context, &question));
@@ -264,7 +302,9 @@ uint32_t tg_gemm_choose_parts(const tg_gemm *g, const tg_gemm_problem *q, tg_kit
   }
   n = choose(w, q, g->plan.most, g->flags & TG_GEMM_ONE_KERNEL ? 1 : TG_REGIONS);
   for (uint32_t i = 0; i < n; i++) {
-    out[i] = (tg_kit_part){.choice = w->region[i].choice, .strips = {.n = 1}};
+    bool pieces = w->has_pieces && tg_gemm_is_alone(&w->region[i].choice);
+    out[i] = (tg_kit_part){.choice = w->region[i].choice, .strips = {.n = 1}, .pieces = pieces,
+                           .terms = pieces && w->terms};
     memcpy(out[i].size, w->region[i].size, sizeof out[i].size);
   }
   end(w);

@@ -88,7 +88,7 @@ static bool is_chosen(const tg_kit_kernel *k, const tg_kit_choice *c) {
  * with that (src/schedule/block.c). */
 static bool in_blocks(const tg_kit_part *part) {
   const tg_kit_choice *last = &part->last_choice;
-  return part->size[2].hi > tg_kit_knob_of(&part->choice, "KC", 0) ||
+  return part->terms || part->size[2].hi > tg_kit_knob_of(&part->choice, "KC", 0) ||
          (last->sketch && part->size[2].hi > tg_kit_knob_of(last, "KC", 0));
 }
 
@@ -99,8 +99,9 @@ static bool price(const tg_gemm *g, const tg_kit_part *part, const int64_t size[
   tg_gemm_problem q = tg_gemm_of_part(g, part);
   bool strips = part->strips.n > 1;
   if (strips) q = tg_gemm_strip(&q, &part->strips, 0);
-  const int64_t of[3] = {strips && part->strips.rows ? part->strips.size : size[0],
-                         strips && !part->strips.rows ? part->strips.size : size[1], size[2]};
+  int64_t of[3] = {strips && part->strips.rows ? part->strips.size : size[0],
+                   strips && !part->strips.rows ? part->strips.size : size[1], size[2]};
+  if (part->pieces) memcpy(of, tg_gemm_divide(g, size, part->terms).size, sizeof of);
   tg_binding b[GEMM_VALUES + TG_KIT_KNOBS];
   int64_t params[GEMM_VALUES];
   uint32_t n = tg_gemm_bind(g, &q, b);
@@ -111,7 +112,7 @@ static bool price(const tg_gemm *g, const tg_kit_part *part, const int64_t size[
   tg_compile_options o = {.bindings = b, .bindings_n = n + part->choice.knobs_n, .user = &q,
                           .flags = TG_COMPILE_UNTUNED};
   const int64_t *const all[] = {params};
-  const tg_launches launches = {all, 1, strips ? 1 : g->plan.most, words};
+  const tg_launches launches = {all, 1, strips || part->pieces ? 1 : g->plan.most, words, NULL};
   return tg_kernel_price(g->plan.context, &own.def, &o, &launches, seconds);
 }
 
@@ -123,6 +124,7 @@ static tg_status compile(tg_gemm *e, const tg_gemm *g, const tg_kit_part *part, 
   e->parts_n = 1;
   e->part[0] = *part;
   memset(e->part[0].kernel, 0, sizeof e->part[0].kernel), memset(e->part[0].last, 0, sizeof e->part[0].last);
+  memset(&e->part[0].partial, 0, sizeof e->part[0].partial);
   if (!price(g, part, size, ld, &before, &words[0]) || !price(e, &e->part[0], size, ld, &after, &words[1]) ||
       after >= before + gain || (chosen && words[0] != words[1])) return TG_MISS;
   tg_status s = tg_gemm_compile_part(e, &e->part[0]);
@@ -143,9 +145,9 @@ static void *extend(const void *plan, const void *given, const tg_program_epilog
   if (!e) return NULL;
   *e = *g;
   e->plan = (tg_kit_plan){.context = g->plan.context, .threads = g->plan.threads, .most = g->plan.most,
-                          .strips = part->strips.n > 1};
+                          .strips = part->strips.n > 1 || part->pieces};
   e->texts = NULL, e->texts_n = 0, e->parts_n = 0;
-  memset(e->nothing, 0, sizeof e->nothing);
+  memset(e->nothing, 0, sizeof e->nothing), memset(e->merge, 0, sizeof e->merge);
   e->problem.epilogue = text, e->problem.arguments_n = more->arguments_n;
   for (uint32_t a = 0; a < more->arguments_n; a++)
     e->problem.argument[a] = (tg_kit_argument){names[a], more->argument[a].type, more->argument[a].per};

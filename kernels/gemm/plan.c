@@ -9,7 +9,13 @@ static const int64_t most_elements = (int64_t)1 << 31, most_ld = (int64_t)1 << 3
 static const char desc_name[] = "tg_gemm_desc";
 
 /* as_chosen: kernels are those of the parts' choices */
-typedef struct { tg_gemm *g; const tg_gemm_desc *desc; bool as_chosen; } planning;
+/* partial: the kernel of partial sums that is being compiled */
+typedef struct {
+  tg_gemm *g;
+  const tg_gemm_desc *desc;
+  bool as_chosen;
+  const tg_kit_kernel *partial;
+} planning;
 
 #define wrong(p, status, ...) tg_kit_fail((p)->g->plan.context, status, __VA_ARGS__)
 
@@ -236,22 +242,32 @@ uint32_t tg_gemm_sketches_for(const tg_gemm *g, const tg_gemm_problem *q, const 
   return n;
 }
 
+/* Lines of an operand that lie as far apart as the call has them, whatever the plan says of that of the same name. */
+static void open_line(tg_binding *b, uint32_t n, uint32_t value) {
+  for (uint32_t i = 0; i < n; i++)
+    if (b[i].name == value_names[value]) b[i].lo = 1, b[i].hi = most_ld;
+}
+
 static tg_status compile_choice(planning *p, const tg_gemm_problem *q, const tg_kit_choice *choice,
                                 tg_kit_kernel *out) {
   tg_gemm *g = p->g;
   tg_binding b[GEMM_VALUES];
   tg_gemm_def own, def[GEMM_SKETCHES];
   const tg_kernel_def *defs[GEMM_SKETCHES];
+  uint32_t bindings_n = tg_gemm_bind(g, q, b);
+  bool merges = choice->sketch == tg_gemm_merge;
+  if (merges) open_line(b, bindings_n, GEMM_ROW_STEP);
+  if (out == p->partial) open_line(b, bindings_n, GEMM_ROW_STEP + 2);
   tg_gemm_kernel_of(q, choice->sketch, &own);
   tg_kit_source s = {.names = tg_gemm_names(q),
                      .def = &own.def,
                      .binding = b,
-                     .bindings_n = tg_gemm_bind(g, q, b),
+                     .bindings_n = bindings_n,
                      .choice = choice,
                      .user = (void *)(uintptr_t)q,
                      .cached_only = g->flags & TG_GEMM_NO_COMPILE};
   /* look for a choice that tg_gemm_tune has kept */
-  if (tg_context_has_choices(g->plan.context) && !q->panel && !p->as_chosen)
+  if (tg_context_has_choices(g->plan.context) && !q->panel && !p->as_chosen && !merges)
     s.others = defs, s.others_n = tg_gemm_sketches_for(g, q, choice, def, defs);
   return tg_kit_compile(&g->plan, &s, out);
 }
@@ -261,7 +277,7 @@ static tg_status compile_choice(planning *p, const tg_gemm_problem *q, const tg_
 static tg_status compile(planning *p, const tg_gemm_problem *q, const tg_kit_choice *choice, tg_kit_kernel *out) {
   const tg_kit_choice plain = {.sketch = tg_gemm_plain.kernel};
   tg_status s = compile_choice(p, q, choice, out);
-  bool plain_takes = !q->panel || q->bits || p->g->plan.device;
+  bool plain_takes = (!q->panel || q->bits || p->g->plan.device) && choice->sketch != tg_gemm_merge;
   return (s == TG_EINVAL || s == TG_ELIMIT) && !p->as_chosen && choice->sketch != plain.sketch && plain_takes
              ? compile_choice(p, q, &plain, out)
              : s;
@@ -370,6 +386,7 @@ static void divide(tg_gemm *g) {
   g->open = (open > 1 || q.k.lo < q.k.hi) && !(g->flags & TG_GEMM_BATCH_INVARIANT);
   if (g->open) g->parts_n = tg_gemm_choose_parts(g, &q, g->part);
   else cut(g, &q);
+  for (uint32_t i = 0; i < g->parts_n; i++) g->plan.strips |= g->part[i].pieces;
 }
 
 tg_gemm_problem tg_gemm_of_part(const tg_gemm *g, const tg_kit_part *part) {
@@ -392,9 +409,23 @@ static tg_status compile_cases(planning *p, tg_gemm_problem q, const tg_kit_choi
   return s;
 }
 
+/* Kernels for calls whose sums are divided. */
+static tg_status compile_terms(planning *p, tg_gemm_problem q, tg_kit_part *part) {
+  const tg_kit_choice merge = {.sketch = tg_gemm_merge};
+  tg_gemm_problem partial = tg_gemm_partial_of(&q), merged = tg_gemm_merge_of(p->g, &q);
+  p->partial = &part->partial;
+  tg_status s = compile(p, &partial, &part->choice, &part->partial);
+  p->partial = NULL;
+  bool has = p->g->merge[GEMM_FRESH].kernel || p->g->merge[GEMM_UPDATE].kernel;
+  return s == TG_OK && !has ? compile_cases(p, merged, &merge, p->g->merge) : s;
+}
+
 static tg_status compile_part(planning *p, tg_kit_part *part) {
   tg_gemm_problem q = tg_gemm_of_part(p->g, part);
-  if (part->strips.n < 2) return compile_cases(p, q, &part->choice, part->kernel);
+  if (part->strips.n < 2) {
+    tg_status s = compile_cases(p, q, &part->choice, part->kernel);
+    return s == TG_OK && part->terms ? compile_terms(p, q, part) : s;
+  }
   tg_gemm_problem first = tg_gemm_strip(&q, &part->strips, 0),
                   last = tg_gemm_strip(&q, &part->strips, part->strips.n - 1);
   tg_status s = compile_cases(p, first, &part->choice, part->kernel);
@@ -542,7 +573,7 @@ tg_status tg_gemm_problem_of(tg_context *c, const tg_gemm_desc *d, tg_gemm_probl
   return s;
 }
 
-tg_status tg_gemm_plan_sized(tg_context *c, const tg_gemm_desc *desc, size_t desc_bytes, tg_gemm **out) {
+static tg_status plan(tg_context *c, const tg_gemm_desc *desc, size_t desc_bytes, bool whole, tg_gemm **out) {
   if (!c || !out) return TG_EINVAL;
   *out = NULL;
   if (!desc) return tg_context_fail(c, TG_EINVAL, "no descriptor is given");
@@ -551,6 +582,7 @@ tg_status tg_gemm_plan_sized(tg_context *c, const tg_gemm_desc *desc, size_t des
   tg_gemm *g = tg_kit_new(c, sizeof *g);
   if (!g) return TG_ENOMEM;
   g->plan.context = c;
+  g->whole = whole;
   tg_status s = make(&(planning){.g = g, .desc = &d});
   g->plan.cancel = NULL;
   if (s == TG_OK) *out = g;
@@ -558,9 +590,18 @@ tg_status tg_gemm_plan_sized(tg_context *c, const tg_gemm_desc *desc, size_t des
   return s;
 }
 
+tg_status tg_gemm_plan_sized(tg_context *c, const tg_gemm_desc *desc, size_t desc_bytes, tg_gemm **out) {
+  return plan(c, desc, desc_bytes, false, out);
+}
+
+tg_status tg_gemm_plan_whole(tg_context *c, const tg_gemm_desc *desc, size_t desc_bytes, tg_gemm **out) {
+  return plan(c, desc, desc_bytes, true, out);
+}
+
 void tg_gemm_free(tg_gemm *g) {
   if (!g) return;
-  for (uint32_t beta = 0; beta < GEMM_CASES; beta++) tg_kernel_free(g->nothing[beta].kernel);
+  for (uint32_t beta = 0; beta < GEMM_CASES; beta++)
+    tg_kernel_free(g->nothing[beta].kernel), tg_kernel_free(g->merge[beta].kernel);
   for (uint32_t i = 0; i < g->parts_n; i++) tg_kit_part_free(&g->part[i]);
   if (g->texts) tg_kit_delete(g->plan.context, g->texts, g->texts_n);
   tg_kit_delete(g->plan.context, g, sizeof *g);

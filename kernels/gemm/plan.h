@@ -60,13 +60,38 @@ struct tg_gemm {
   /* bytes: lines of an operand that are a multiple of this apart meet in one set of L1 */
   int64_t way;
   bool open;                             /* kernels are for all sizes of the plan, not for those of their part alone */
+  bool whole;                            /* calls are not divided into pieces */
   uint32_t flags, parts_n;
   char *texts;                           /* the plan's copy of the problem's texts, of texts_n bytes */
   size_t texts_n;
   tg_kit_kernel nothing[GEMM_CASES];     /* kernels for k = 0 or alpha = 0, which read neither A nor B */
+  tg_kit_kernel merge[GEMM_CASES];       /* they add up partial sums (pieces.c); some part divides the terms */
   tg_kit_part part[GEMM_PARTS];          /* their sizes: GEMM_M, GEMM_N, GEMM_K, GEMM_ALIASED */
 };
 
+/* A call in n pieces, numbered by rows, then columns, then terms: so many parts of each, of these sizes, the last of
+ * the remainder. */
+typedef struct tg_gemm_pieces { uint32_t n, parts[3]; int64_t size[3]; } tg_gemm_pieces;
+/* pieces.c: those of a call with this m, n and k; terms: may sums be divided as well? */
+tg_gemm_pieces tg_gemm_divide(const tg_gemm *g, const int64_t size[3], bool terms);
+/* May the plan's calls be divided, and their sums? */
+bool tg_gemm_has_pieces(const tg_gemm *g, const tg_gemm_problem *q);
+bool tg_gemm_may_divide_terms(const tg_gemm *g, const tg_gemm_problem *q);
+/* Is it a kernel of one thread? */
+bool tg_gemm_is_alone(const tg_kit_choice *c);
+/* Seconds that threads take beside computing the pieces: a launch, and the merging of partial sums. */
+double tg_gemm_meeting(const tg_gemm *g, const tg_gemm_pieces *p, const int64_t size[3]);
+/* Bytes of the partial sums of a call, and of any. */
+size_t tg_gemm_partial(const tg_gemm *g, const tg_gemm_pieces *p, const int64_t size[3]);
+size_t tg_gemm_partial_most(const tg_gemm *g);
+/* The kernel that adds up partial sums, A[k,i,j], in the order of k, and does with the sum what the problem says. */
+extern const tg_kernel_def *const tg_gemm_merge;
+/* The problems of partial sums, and of their merging. */
+tg_gemm_problem tg_gemm_partial_of(const tg_gemm_problem *q);
+tg_gemm_problem tg_gemm_merge_of(const tg_gemm *g, const tg_gemm_problem *q);
+
+/* plan.c: a plan whose calls are not divided into pieces, as functions made ahead of time cannot. */
+tg_status tg_gemm_plan_whole(tg_context *c, const tg_gemm_desc *desc, size_t desc_bytes, tg_gemm **out);
 /* plan.c, for tg_gemm_tune. tg_gemm_lay_out: makes a plan without kernels. tg_gemm_bind: writes the bindings that
  * kernels are compiled with, without knobs, to b (of GEMM_VALUES), and returns their number. tg_gemm_sketches_for:
  * makes a kernel of the problem of each sketch that takes it, the choice's first, and returns their number. */

@@ -20,6 +20,14 @@ static tg_kit_epilogue epilogue_of(const tg_gemm_problem *p) {
   return (tg_kit_epilogue){p->epilogue, "acc, m, n", p->acc, p->argument, p->arguments_n};
 }
 
+void tg_gemm_declare_result(tg_builder *tg_b_, const tg_gemm_problem *p) {
+  operand(tg_b_, p->beta ? "inout" : "out", "C", p->c, "M", "N", p->c_major, p->c_step);
+  if (p->alpha) tg_kit_declare(tg_b_, "in", "alpha, %s, [1]", tg_type_name[p->acc]);
+  if (p->beta) tg_kit_declare(tg_b_, "in", "beta, %s, [1]", tg_type_name[p->acc]);
+  tg_kit_epilogue e = epilogue_of(p);
+  tg_kit_declare_arguments(tg_b_, &e, "M", "N");
+}
+
 static void declare(tg_builder *tg_b_, const tg_gemm_problem *p, bool packed) {
   operand(tg_b_, "in", "A", p->a, "M", "K", p->a_major, p->a_step);
   if (p->bits) tg_gemm_quantised(tg_b_, p);
@@ -27,11 +35,7 @@ static void declare(tg_builder *tg_b_, const tg_gemm_problem *p, bool packed) {
     tg_let(PANEL, (int64_t)p->panel);
     tg_kit_declare(tg_b_, "in", "Bp, %s, [ceildiv(N, PANEL), K, PANEL]", tg_type_name[p->b]);
   } else operand(tg_b_, "in", "B", p->b, "K", "N", p->b_major, p->b_step);
-  operand(tg_b_, p->beta ? "inout" : "out", "C", p->c, "M", "N", p->c_major, p->c_step);
-  if (p->alpha) tg_kit_declare(tg_b_, "in", "alpha, %s, [1]", tg_type_name[p->acc]);
-  if (p->beta) tg_kit_declare(tg_b_, "in", "beta, %s, [1]", tg_type_name[p->acc]);
-  tg_kit_epilogue e = epilogue_of(p);
-  tg_kit_declare_arguments(tg_b_, &e, "M", "N");
+  tg_gemm_declare_result(tg_b_, p);
 }
 
 void tg_gemm_declare(tg_builder *b, const tg_gemm_problem *p) { declare(b, p, false); }

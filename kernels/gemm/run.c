@@ -278,21 +278,23 @@ static tg_status read_arguments(run *r) {
 /* A kernel with the arguments of its call. Between the products of a batch only the buffers A, B and C change. */
 typedef struct {
   const tg_kit_kernel *kernel;
-  const tg_kit_part *strips;  /* the part with strips, into which a product of m by n is divided; NULL: no strips */
+  const tg_kit_part *part;     /* the part whose kernel computes `pieces` of the product; NULL: it is one */
   int64_t m, n;
+  tg_gemm_pieces pieces;
   void *buffers[GEMM_OPERANDS + 1];
   int64_t values[GEMM_VALUES];
   uint8_t place[3];            /* indices of A, B and C among the buffers; GEMM_OPERANDS: the kernel has no such one */
 } ready;
 
-static void take_kernel(const run *r, const tg_kit_kernel *k, int64_t m, int64_t n, ready *out) {
+static void take_kernel(const run *r, const tg_kit_kernel *k, int64_t m, int64_t n, int64_t terms, ready *out) {
   out->kernel = k;
   out->place[0] = out->place[1] = out->place[2] = GEMM_OPERANDS;
   tg_kit_take(k, r->operand, r->value, out->buffers, out->values);
   for (uint32_t i = 0; i < k->operands_n; i++)
     if (k->operand[i] < 3) out->place[k->operand[i]] = (uint8_t)i;
-  for (uint32_t i = 0; i < k->values_n; i++)   /* m and n of the group or the strip */
-    if (k->value[i] < 2) out->values[i] = k->value[i] ? n : m;
+  const int64_t size[] = {m, n, terms};        /* of the group or the piece */
+  for (uint32_t i = 0; i < k->values_n; i++)
+    if (k->value[i] <= GEMM_K) out->values[i] = size[k->value[i]];
 }
 
 /* Do the lines of the rows' operand meet in one set of L1? */
@@ -302,55 +304,133 @@ static bool is_aliased(const run *r) {
   return r->g->open && bytes && bytes % r->g->way == 0;
 }
 
+/* Products of a batch, which threads may take whole, have no partial sums side by side. */
+static bool may_divide_terms(const run *r, const tg_kit_part *part) {
+  return part->terms && r->batch == 1 && !r->call->group_m;
+}
+
+/* Strips are known to the plan; other pieces the call's sizes tell. */
+static tg_gemm_pieces pieces_of(const run *r, const tg_kit_part *part, int64_t m, int64_t n) {
+  const tg_kit_strips *s = &part->strips;
+  const int64_t size[3] = {m, n, r->k};
+  if (part->pieces) return tg_gemm_divide(r->g, size, may_divide_terms(r, part));
+  tg_gemm_pieces all = {.n = s->n, .parts = {1, 1, 1}, .size = {m, n, r->k}};
+  all.parts[!s->rows] = s->n;
+  if (s->n > 1) all.size[!s->rows] = s->size;
+  return all;
+}
+
 static void get_ready(const run *r, int64_t m, int64_t n, ready *out) {
   const tg_kit_part *part =
       r->nothing ? NULL
                  : tg_kit_part_for(r->g->part, r->g->parts_n, (int64_t[]){m, n, r->k, is_aliased(r)}, GEMM_SIZES);
-  out->strips = part && part->strips.n > 1 ? part : NULL;
+  out->part = part && (part->strips.n > 1 || part->pieces) ? part : NULL;
   out->m = m, out->n = n;
-  if (!out->strips) take_kernel(r, part ? &part->kernel[r->update] : &r->g->nothing[r->update], m, n, out);
+  if (out->part) out->pieces = pieces_of(r, part, m, n);
+  if (out->part && out->pieces.n < 2) out->part = NULL;
+  if (!out->part) take_kernel(r, part ? &part->kernel[r->update] : &r->g->nothing[r->update], m, n, r->k, out);
 }
 
-/* ---- strips ---- */
+/* ---- pieces ---- */
 
-typedef struct { const run *r; const tg_kit_part *part; int64_t m, n; void *product[3]; } stripping;
+/* sums: where partial sums are kept, one dense C for each part of the terms; NULL: the terms are not divided. */
+typedef struct {
+  const run *r;
+  const tg_kit_part *part;
+  const tg_gemm_pieces *by;
+  int64_t m, n;
+  void *product[3];
+  char *sums;
+} division;
 
 /* Bytes of a panel of a packed B. */
 static int64_t panel_bytes(const tg_gemm *g) {
   return (int64_t)g->packed / ((g->problem.n.lo + g->problem.panel - 1) / g->problem.panel);
 }
 
-static void run_strip(void *arg, uint32_t i, char *workspace) {
-  const stripping *s = arg;
-  const run *r = s->r;
+static int64_t offset(const tg_kit_layout *at, int64_t row, int64_t column) {
+  return (row * at->step[0] + column * at->step[1]) * at->size;
+}
+
+/* Moves the operands beside A, B and C, of which a piece that begins at this row and column has a part. */
+static void move_others(const run *r, const int64_t from[3], ready *w) {
   const tg_gemm_problem *p = &r->g->problem;
-  const tg_kit_strips *all = &s->part->strips;
-  int64_t from = (int64_t)i * all->size, m = all->rows ? smaller(s->m - from, all->size) : s->m,
-          n = all->rows ? s->n : smaller(s->n - from, all->size);
-  bool last = i + 1 == all->n && s->part->last[r->update].kernel;
-  ready w;
-  take_kernel(r, last ? &s->part->last[r->update] : &s->part->kernel[r->update], m, n, &w);
-  for (uint32_t x = 0; x < 3; x++) {
-    bool moves = x == 2 || (x == 0) == all->rows;   /* a strip of rows reads all of B, a strip of columns all of A */
-    int64_t bytes =
-        x == 1 && p->panel ? from / p->panel * panel_bytes(r->g) : from * r->at[x].step[!all->rows] * r->at[x].size;
-    w.buffers[w.place[x]] = tg_kit_behind(s->product[x], moves ? bytes : 0);
-  }
-  for (uint32_t x = 0; x < w.kernel->operands_n; x++) {
-    bool scale = w.kernel->operand[x] == GEMM_SCALE || w.kernel->operand[x] == GEMM_ZERO;
-    if (scale && !all->rows)
-      w.buffers[x] =
-          tg_kit_behind(w.buffers[x], from * (p->group_major == TG_COLUMN_MAJOR ? r->value[GEMM_GROUP_LD] : 1) *
-                                          tg_type_bytes(w.kernel->operand[x] == GEMM_SCALE ? p->scale : p->zero));
-    if (w.kernel->operand[x] < GEMM_ARG) continue;
-    uint32_t a = w.kernel->operand[x] - GEMM_ARG;
+  for (uint32_t x = 0; x < w->kernel->operands_n; x++) {
+    uint32_t operand = w->kernel->operand[x];
+    if (operand == GEMM_SCALE || operand == GEMM_ZERO)
+      w->buffers[x] = tg_kit_behind(
+          w->buffers[x], from[1] * (p->group_major == TG_COLUMN_MAJOR ? r->value[GEMM_GROUP_LD] : 1) *
+                             tg_type_bytes(operand == GEMM_SCALE ? p->scale : p->zero));
+    if (operand < GEMM_ARG) continue;
+    uint32_t a = operand - GEMM_ARG;
     uint8_t per = p->argument[a].per;
-    int64_t elements = !(per & (all->rows ? TG_PER_ROW : TG_PER_COLUMN)) ? 0
-                       : per == TG_PER_ELEMENT && all->rows              ? from * r->value[GEMM_ARG_LD + a]
-                                                                         : from;
-    w.buffers[x] = tg_kit_behind(w.buffers[x], elements * tg_type_bytes(p->argument[a].type));
+    int64_t elements = per == TG_PER_ELEMENT  ? from[0] * r->value[GEMM_ARG_LD + a] + from[1]
+                       : per == TG_PER_ROW    ? from[0]
+                       : per == TG_PER_COLUMN ? from[1]
+                                              : 0;
+    w->buffers[x] = tg_kit_behind(w->buffers[x], elements * tg_type_bytes(p->argument[a].type));
   }
+}
+
+/* Where a piece's C is, or its partial sums, whose lines lie one behind another. */
+static void place_result(const division *d, uint32_t part, const int64_t from[3], ready *w) {
+  const run *r = d->r;
+  bool turned = r->g->problem.c_major == TG_GEMM_COLUMN;
+  if (!d->sums) {
+    w->buffers[w->place[2]] = tg_kit_behind(d->product[2], offset(&r->at[2], from[0], from[1]));
+    return;
+  }
+  int64_t line = turned ? d->m : d->n, at = part * d->m * d->n + (turned ? from[1] * line + from[0]
+                                                                        : from[0] * line + from[1]);
+  w->buffers[w->place[2]] = d->sums + at * tg_type_bytes(r->g->problem.acc);
+  for (uint32_t i = 0; i < w->kernel->values_n; i++)
+    if (w->kernel->value[i] == GEMM_ROW_STEP + 2) w->values[i] = line;
+}
+
+static void run_piece(void *arg, uint32_t i, char *workspace) {
+  const division *d = arg;
+  const run *r = d->r;
+  const tg_gemm_pieces *by = d->by;
+  const uint32_t at[3] = {i / by->parts[2] / by->parts[1], i / by->parts[2] % by->parts[1], i % by->parts[2]};
+  const int64_t all[3] = {d->m, d->n, r->k};
+  int64_t from[3], size[3];
+  for (uint32_t x = 0; x < 3; x++) from[x] = at[x] * by->size[x], size[x] = smaller(all[x] - from[x], by->size[x]);
+  bool last = i + 1 == by->n && d->part->last[r->update].kernel;
+  ready w;
+  take_kernel(r, d->sums ? &d->part->partial : last ? &d->part->last[r->update] : &d->part->kernel[r->update], size[0],
+              size[1], size[2], &w);
+  w.buffers[w.place[0]] = tg_kit_behind(d->product[0], offset(&r->at[0], from[0], from[2]));
+  w.buffers[w.place[1]] =
+      tg_kit_behind(d->product[1], r->g->problem.panel ? from[1] / r->g->problem.panel * panel_bytes(r->g)
+                                                       : offset(&r->at[1], from[2], from[1]));
+  place_result(d, at[2], from, &w);
+  if (!d->sums) move_others(r, from, &w);
   tg_kit_launch(&r->exec, 1, w.kernel, w.buffers, w.values, workspace);
+}
+
+/* Adds up partial sums, in the order of their terms. */
+static void merge(const division *d, uint32_t threads, char *workspace) {
+  const run *r = d->r;
+  void *operand[GEMM_OPERANDS], *buffers[GEMM_OPERANDS + 1];
+  int64_t value[GEMM_VALUES], values[GEMM_VALUES];
+  memcpy(operand, r->operand, sizeof operand), memcpy(value, r->value, sizeof value);
+  operand[GEMM_A] = d->sums, operand[GEMM_C] = d->product[2];
+  value[GEMM_M] = d->m, value[GEMM_N] = d->n, value[GEMM_K] = d->by->parts[2];
+  value[GEMM_ROW_STEP] = r->g->problem.c_major == TG_GEMM_COLUMN ? d->m : d->n;
+  value[GEMM_COLUMN_STEP] = d->m * d->n;
+  const tg_kit_kernel *k = &r->g->merge[r->update];
+  tg_kit_take(k, operand, value, buffers, values);
+  tg_kit_launch(&r->exec, threads, k, buffers, values, workspace);
+}
+
+/* Partial sums lie behind what threads need. */
+static void run_pieces(const run *r, const ready *w, void *const product[3], uint32_t threads, char *workspace) {
+  size_t behind = tg_kit_needed(&r->g->plan, r->exec.threads, r->batch > 1);
+  division d = {.r = r, .part = w->part, .by = &w->pieces, .m = w->m, .n = w->n,
+                .product = {product[0], product[1], product[2]},
+                .sums = w->pieces.parts[2] > 1 ? workspace + behind : NULL};
+  tg_kit_run_strips(&r->g->plan, &r->exec, threads, w->pieces.n, workspace, run_piece, &d);
+  if (d.sums) merge(&d, threads, workspace);
 }
 
 /* Products from..to - 1, all of one size, with a kernel that is one task. A short loop, because small products take
@@ -376,7 +456,7 @@ static void run_products(const run *r, int64_t from, int64_t to, int64_t *first,
   void *product[3];
   ready w;
   if (!group) get_ready(r, r->m, r->n, &w);
-  if (!group && !w.strips && w.kernel->code) {
+  if (!group && !w.part && w.kernel->code) {
     run_evenly(r, &w, from, to, workspace);
     return;
   }
@@ -386,11 +466,9 @@ static void run_products(const run *r, int64_t from, int64_t to, int64_t *first,
     for (uint32_t i = 0; i < 3; i++) {
       int64_t before = group && i != 1 ? *first * r->at[i].step[0] * r->at[i].size : b * r->apart[i];
       product[i] = r->list[i] ? (void *)(uintptr_t)r->list[i][b] : tg_kit_behind(r->operand[i], before);
-      if (!w.strips) w.buffers[w.place[i]] = product[i];
+      if (!w.part) w.buffers[w.place[i]] = product[i];
     }
-    if (w.strips)
-      tg_kit_run_strips(&r->g->plan, &r->exec, threads, w.strips->strips.n, workspace, run_strip,
-                        &(stripping){r, w.strips, w.m, w.n, {product[0], product[1], product[2]}});
+    if (w.part) run_pieces(r, &w, product, threads, workspace);
     else tg_kit_launch(&r->exec, threads, w.kernel, w.buffers, w.values, workspace);
     if (group) *first += group[b];
   }
@@ -425,13 +503,27 @@ static void run_all(void *arg, char *workspace) {
   tg_kit_tasks(&r->exec, teams, take_products, r);
 }
 
+/* Bytes of partial sums of a call of these sizes (0: the plan's), NULL: of any. */
+static size_t of_partial(const tg_gemm *g, const int64_t *size) {
+  const tg_kit_dim dims[3] = {g->problem.m, g->problem.n, g->problem.k};
+  int64_t of[3];
+  if (!g->merge[GEMM_FRESH].kernel && !g->merge[GEMM_UPDATE].kernel) return 0;
+  if (!size) return tg_gemm_partial_most(g);
+  for (uint32_t i = 0; i < 3; i++) of[i] = size[i] ? size[i] : dims[i].lo;
+  if (of[0] < 1 || of[1] < 1 || of[2] < 1) return 0;
+  const tg_gemm_pieces by = tg_gemm_divide(g, of, true);
+  return tg_gemm_partial(g, &by, of);
+}
+
 size_t tg_gemm_workspace_sized(const tg_gemm *g, const tg_gemm_call *given, size_t call_bytes) {
   tg_gemm_call call;
   if (!g) return 0;
   if (TG_READ(g->plan.context, tg_gemm_call, &call, given, call_bytes) != TG_OK) return 0;
   if (g->plan.device) return g->plan.shared;
   uint32_t threads = given ? tg_kit_exec_of(&g->plan, call.exec, call.threads).threads : g->plan.most;
-  return tg_kit_workspace(tg_kit_needed(&g->plan, threads, !given || call.batch > 1));
+  const int64_t size[] = {call.m, call.n, call.k};
+  size_t partial = given && call.batch > 1 ? 0 : of_partial(g, given ? size : NULL);
+  return tg_kit_workspace(tg_kit_needed(&g->plan, threads, !given || call.batch > 1) + partial);
 }
 
 static tg_status put_all(run *r) {
@@ -468,7 +560,8 @@ tg_status tg_gemm_run_sized(const tg_gemm *g, const tg_gemm_call *call, size_t c
   if (g->plan.device) return put_all(&r);
   if (call->queue) return wrong(g, "tg_gemm_call.queue is given, and the plan is for the CPU: tg_gemm_desc.device");
   r.exec = tg_kit_exec_of(&g->plan, call->exec, call->threads);
-  size_t needed = tg_kit_needed(&g->plan, r.exec.threads, r.batch > 1);
+  size_t needed = tg_kit_needed(&g->plan, r.exec.threads, r.batch > 1) +
+                  (r.batch > 1 || call->group_m ? 0 : of_partial(g, (int64_t[]){r.m, r.n, r.k}));
   return tg_kit_run_in(&g->plan, call_name, needed, call->workspace, call->workspace_bytes, r.exec.threads, run_all,
                        &r);
 }

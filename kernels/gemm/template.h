@@ -44,6 +44,7 @@ typedef struct tg_gemm_problem {
 void tg_gemm_product(tg_builder *b, const tg_gemm_problem *p);
 void tg_gemm_declare(tg_builder *b, const tg_gemm_problem *p);
 void tg_gemm_declare_call(tg_builder *b, const tg_gemm_problem *p);   /* a packed B as calls have it, Bp */
+void tg_gemm_declare_result(tg_builder *b, const tg_gemm_problem *p);   /* without A and B */
 /* The statement C[i,j] = epilogue(alpha * sum + beta * C[i,j]); j: text of the subscript; condition: " if .." or "". */
 void tg_gemm_store(tg_builder *b, const tg_gemm_problem *p, const char *j, const char *sum, const char *condition);
 /* Writes the text of A[i,k] * B[k,j] in the type of the sum; k: text of the subscript. */

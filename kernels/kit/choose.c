@@ -26,17 +26,22 @@ static bool price(void *user, uint32_t point, double *seconds) {
   const tg_kit_candidate *k = &w->point[point];
   tg_binding b[TG_KIT_VALUES + TG_KIT_KNOBS];
   const int64_t *params[TG_PRICED];
-  uint32_t n = q->bindings_n;
+  uint32_t n = q->bindings_n, pieces[TG_PRICED];
+  bool alone = q->alone && q->alone(&k->choice);
   if (n > TG_KIT_VALUES) return false;
   if (q->least && q->regions < 2 && q->least(q->of, &k->choice) >= w->cheapest) return false;
   memcpy(b, q->binding, n * sizeof *b);
   for (uint32_t i = 0; i < k->choice.knobs_n; i++) b[n++] = k->choice.knob[i];
-  for (uint32_t i = 0; i < q->launches_n; i++) params[i] = q->launch[i].params;
+  for (uint32_t i = 0; i < q->launches_n; i++) {
+    params[i] = alone ? q->launch[i].piece : q->launch[i].params;
+    pieces[i] = q->launch[i].pieces;
+  }
   tg_compile_options o = {.bindings = b, .bindings_n = n, .user = q->user, .flags = TG_COMPILE_UNTUNED,
                           .cancel = q->cancel};
-  const tg_launches launches = {params, q->launches_n, q->threads, NULL};
+  const tg_launches launches = {params, q->launches_n, alone ? 1 : q->threads, NULL, alone ? pieces : NULL};
   if (!tg_kernel_price(w->c, k->def, &o, &launches, seconds)) return false;
   double sum = 0;
+  for (uint32_t i = 0; i < q->launches_n; i++) seconds[i] += q->launch[i].beside[alone];
   for (uint32_t i = 0; i < q->launches_n; i++)
     sum += tg_price_weight(q->likely, q->launches_n, i) * log(seconds[i]);
   if (sum < w->cheapest) w->cheapest = sum;

@@ -15,8 +15,14 @@ typedef struct tg_kit_candidate { const tg_kernel_def *def; tg_kit_choice choice
  * passed over. */
 typedef struct tg_kit_axis { const char *knob; const int64_t *values; } tg_kit_axis;
 
-/* A launch to price for: its sizes, as regions have them, and the kernels' parameters by ordinal. */
-typedef struct tg_kit_priced { int64_t size[TG_REGION_SIZES], params[TG_KIT_VALUES]; } tg_kit_priced;
+/* A launch to price for: its sizes, as regions have them, and the kernels' parameters by ordinal. piece: of one of the
+ * `pieces` that threads compute side by side, for kernels of one thread; beside: seconds that all threads take beside
+ * that, [0] for kernels that they share, [1] for pieces. */
+typedef struct tg_kit_priced {
+  int64_t size[TG_REGION_SIZES], params[TG_KIT_VALUES], piece[TG_KIT_VALUES];
+  uint32_t pieces;
+  double beside[2];
+} tg_kit_priced;
 
 /* Sizes from lo to hi in each dimension, and the choice for them. */
 typedef struct tg_kit_region { tg_span size[TG_REGION_SIZES]; tg_kit_choice choice; } tg_kit_region;
@@ -45,6 +51,8 @@ typedef struct tg_kit_question {
   uint32_t regions;              /* most regions; 0 or 1: one choice for all sizes */
   void *user;                    /* passed to the sketches' bodies */
   uint32_t threads;
+  /* Is this choice a kernel of one thread, whose launches are divided into pieces? NULL: none is. */
+  bool (*alone)(const tg_kit_choice *c);
   const int *cancel;             /* as in tg_compile_options: an answer that it cut short is not kept */
   bool kept_only;                /* price nothing: what was kept, or the first */
 } tg_kit_question;

@@ -94,4 +94,5 @@ void tg_kit_add_part(tg_kit_part *parts, uint32_t *parts_n, const tg_kit_part *n
 void tg_kit_part_free(tg_kit_part *part) {
   for (uint32_t i = 0; i < TG_KIT_CASES; i++)
     tg_kernel_free(part->kernel[i].kernel), tg_kernel_free(part->last[i].kernel);
+  tg_kernel_free(part->partial.kernel);
 }

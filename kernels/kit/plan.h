@@ -88,6 +88,10 @@ typedef struct tg_kit_part {
   tg_kit_choice choice;
   tg_kit_kernel kernel[TG_KIT_CASES];    /* one for each case of the operation, such as whether the result is read */
   tg_kit_strips strips;                  /* n above 1: choice and kernel are those of one strip */
+  /* the choice is of a kernel of one thread, which computes the pieces that a call is divided into by its sizes; terms:
+   * sums are divided as well, and `partial` computes a part of them */
+  bool pieces, terms;
+  tg_kit_kernel partial;
   tg_kit_choice last_choice;             /* for the last strip, if it is smaller than the others */
   tg_kit_kernel last[TG_KIT_CASES];      /* likewise; kernel NULL: the last strip uses `kernel` */
 } tg_kit_part;

@@ -17,8 +17,14 @@ typedef struct { pthread_t thread; bool used; uint64_t age; char text[4096]; } t
 
 typedef struct tg_kernel_source tg_kernel_source;
 /* n launches to price: the parameters of each by ordinal (NULL: at their maximum), and the threads that share it.
- * words: gets a hash of the words of the schedule; NULL: it is not wanted */
-typedef struct tg_launches { const int64_t *const *params; uint32_t n, threads; uint64_t *words; } tg_launches;
+ * words: gets a hash of the words of the schedule; NULL: it is not wanted. at_once: of each, how many like it run at
+ * the same time and share memory's bandwidth; NULL: one */
+typedef struct tg_launches {
+  const int64_t *const *params;
+  uint32_t n, threads;
+  uint64_t *words;
+  const uint32_t *at_once;
+} tg_launches;
 struct tg_jit;
 struct tg_answers;
 struct tg_near;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Prices a kernel without compiling it: all passes, then the cost model. */
 #include "compile/price.h"
+#include <math.h>
 #include "compile/compile.h"
 #include "compile/pipeline.h"
 #include "dsl/text.h"
@@ -19,8 +20,14 @@ void tg_compiler_price(tg_job *j, tg_context *c, const tg_kernel_source *s, cons
   if (launches->words) *launches->words = 0;
   for (uint32_t i = 0; launches->words && i < j->opts.n; i++)
     *launches->words = tg_hash(j->opts.data[i].text, strlen(j->opts.data[i].text), *launches->words);
-  for (uint32_t i = 0; i < launches->n; i++)
-    seconds[i] = tg_cost_of(j, t, linear, launches->params[i], (int)launches->threads).seconds;
+  for (uint32_t i = 0; i < launches->n; i++) {
+    tg_target part = *t;
+    double others = launches->at_once && launches->at_once[i] > 1 ? launches->at_once[i] : 1,
+           all = fmax(t->machine.memory_bandwidth, t->machine.memory_bandwidth_all);
+    part.machine.memory_bandwidth = fmin(t->machine.memory_bandwidth, all / others);
+    if (others > 1) part.machine.memory_bandwidth_all = part.machine.memory_bandwidth;
+    seconds[i] = tg_cost_of(j, &part, linear, launches->params[i], (int)launches->threads).seconds;
+  }
 }
 
 const char *tg_cost_text(tg_job *j, tg_context *c, const tg_kernel_source *s, const int64_t *params, uint32_t threads,

@@ -193,6 +193,105 @@ static void proposals(void) {
   }
 }
 
+/* ---- pieces ---- */
+
+enum { LONGEST = 20000 };
+
+/* Pieces are calls of the plan, at most as many as threads, and cover the call. */
+static void divisions(void) {
+  static const struct { int64_t size[3]; uint32_t threads; int terms, all; } calls[] = {   /* terms: are sums divided? all: are there as many pieces as threads? -1: either */
+      {{48, 48, 20000}, 2, 1, 1}, {{48, 48, 20000}, 8, 1, 1}, {{128, 128, 128}, 2, 0, 1}, {{16, 4096, 1024}, 2, 0, 1},
+      {{2048, 2048, 2048}, 64, 0, 1}, {{4096, 64, 64}, 16, 0, 1}, {{2000, 17, 64}, 4, 0, 1}, {{17, 17, 20000}, 64, 1, -1},
+      {{24, 24, 24}, 64, 0, 0}, {{16, 16, 16}, 2, 0, 0}, {{301, 299, 7}, 16, 0, -1}};
+  for (uint32_t i = 0; i < sizeof calls / sizeof *calls; i++)
+    for (int column = 0; column < 2; column++) {
+      tg_context *c = NULL;
+      tg_gemm g;
+      const int64_t *size = calls[i].size;
+      const int threads = (int)calls[i].threads;
+      CHECK(tg_context_create(&(tg_context_options){.target = "znver3", .threads = threads}, &c) == TG_OK, "no context");
+      tg_gemm_desc d = {.c_major = (uint8_t)column, .m = {2, 1 << 20}, .n = {2, 1 << 20}, .k = {2, 1 << 20}, .threads = threads, .flags = TG_GEMM_NO_COMPILE};
+      CHECK(tg_gemm_lay_out(c, &d, &g) == TG_OK, "%s", tg_error_message(c));
+      tg_gemm_pieces p = tg_gemm_divide(&g, size, true), whole = tg_gemm_divide(&g, size, false);
+      bool fits = true;
+      for (uint32_t k = 0; k < 3; k++) fits &= p.size[k] * p.parts[k] >= size[k] && size[k] - p.size[k] * (p.parts[k] - 1) >= 2;
+      CHECK(p.n == p.parts[0] * p.parts[1] * p.parts[2] && p.n <= calls[i].threads && fits && whole.parts[2] == 1,
+            "%u: %u pieces, %u x %u x %u", i, p.n, p.parts[0], p.parts[1], p.parts[2]);
+      CHECK((p.parts[2] > 1) == calls[i].terms && (calls[i].all < 0 || (2 * p.n > calls[i].threads) == calls[i].all),
+            "%lld x %lld x %lld on %d threads: %u x %u x %u", (long long)size[0], (long long)size[1], (long long)size[2],
+            threads, p.parts[0], p.parts[1], p.parts[2]);
+      tg_context_free(c);
+    }
+}
+
+static void backwards(void *user, int64_t n, void (*task)(void *, int64_t), void *arg) {
+  (void)user;
+  for (int64_t i = n; i-- > 0;) task(arg, i);
+}
+
+/* A part whose calls are divided, whatever the prices of this machine say. */
+static bool make_pieces(tg_context *c, const tg_gemm_desc *d, tg_gemm *g, const tg_gemm_sketch *sketch) {
+  CHECK(tg_gemm_lay_out(c, d, g) == TG_OK, "%s", tg_error_message(c));
+  g->parts_n = 1, g->plan.strips = true;
+  g->part[0] = (tg_kit_part){.size = {{1, MOST}, {1, MOST}, {1, LONGEST}, {0, 1}}, .strips = {.n = 1}, .pieces = true, .terms = true};
+  tg_gemm_choose_knobs(&g->problem, &c->target, 1, sketch, &g->part[0].choice);
+  bool made = tg_gemm_compile_part(g, &g->part[0]) == TG_OK;
+  CHECK(made && tg_gemm_is_alone(&g->part[0].choice), "%s: %s", sketch->kernel->name, tg_error_message(c));
+  return made;
+}
+
+/* Numbers that are no whole ones: the bits are the same on any threads in any order; and near to what the sum is. */
+static void divided_calls(void) {
+  static const tg_gemm_sketch *const sketches[] = {&tg_gemm_direct, &tg_gemm_panel, &tg_gemm_packed, &tg_gemm_stream, &tg_gemm_dot};
+  static const int64_t sizes[][3] = {{300, 200, 100}, {17, 19, 700}, {200, 3, 300}, {5, 600, 300}, {1, 1, 700}, {40, 40, 40}, {17, 19, LONGEST}};
+  const tg_exec execs[] = {{1, backwards, NULL}, {2, backwards, NULL}, {3, backwards, NULL}};
+  float *a = malloc(MOST * MOST * 4), *b = malloc(MOST * MOST * 4), *x = malloc(MOST * MOST * 4), *c = malloc(MOST * MOST * 4), *first = malloc(MOST * MOST * 4), row[MOST];
+  uint32_t seed = 3, divided = 0;
+  const float alpha = 0.5f;
+  for (uint32_t i = 0; i < MOST * MOST; i++)
+    a[i] = (float)((seed = seed * 1664525 + 1013904223) >> 8) * 0x1p-24f, b[i] = a[i] - 0.5f, x[i] = (float)(i % 9);
+  for (uint32_t i = 0; i < MOST; i++) row[i] = (float)(i % 5);
+  tg_context *ctx = NULL;
+  CHECK(tg_context_create(&(tg_context_options){.target = test_target(), .threads = 3}, &ctx) == TG_OK, "no context");
+  for (uint32_t s = 0; s < sizeof sketches / sizeof *sketches; s++)
+    for (uint8_t column = 0; column < 2; column++) {
+      tg_gemm g;
+      tg_gemm_desc d = {.c_major = column, .alpha = 1, .m = {1, MOST}, .n = {1, MOST}, .k = {1, LONGEST}, .threads = 3, .epilogue = "max(acc, 0) + r - e",
+                        .arg = {{"r", 0, TG_PER_ROW}, {"e", 0, TG_PER_ELEMENT}}};
+      if (!make_pieces(ctx, &d, &g, sketches[s])) continue;
+      for (uint32_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (uint32_t e = 0; e < 4; e++) {   /* the last on the pool */
+          const int64_t m = sizes[i][0], n = sizes[i][1], k = sizes[i][2], ld = column ? m : n;
+          for (int64_t j = 0; j < m * n; j++) c[j] = 1;
+          tg_gemm_call call = {.m = m, .n = n, .k = k, .a = a, .b = b, .c = c, .alpha = &alpha, .arg = {row, x}, .arg_ld = {0, n}, .exec = e < 3 ? &execs[e] : NULL};
+          call.workspace_bytes = tg_gemm_workspace(&g, &call);
+          void *room = malloc(call.workspace_bytes + 1);
+          call.workspace = room;
+          CHECK(tg_gemm_run(&g, &call) == TG_OK, "%s", tg_error_message(ctx));
+          divided += tg_gemm_divide(&g, sizes[i], true).parts[2] > 1;
+          free(room);
+          if (!e) memcpy(first, c, (size_t)(m * n) * 4);
+          CHECK(!memcmp(first, c, (size_t)(m * n) * 4), "%s, %u, way %u: other bits", sketches[s]->kernel->name, i, e);
+          bool near = true;
+          for (int64_t p = 0; p < m && !e; p += 1 + p % 7)
+            for (int64_t q = 0; q < n; q++) {
+              double sum = 0;
+              for (int64_t t = 0; t < k; t++) sum += (double)a[p * k + t] * (double)b[t * n + q];
+              sum *= 0.5;
+              sum = (sum > 0 ? sum : 0) + (double)row[p] - (double)x[p * n + q];
+              double got = (double)c[column ? q * ld + p : p * ld + q];
+              near &= got - sum < 1e-6 * (double)k && sum - got < 1e-6 * (double)k;
+            }
+          CHECK(near, "%s, %u: wrong", sketches[s]->kernel->name, i);
+        }
+      for (uint32_t i = 0; i < GEMM_CASES; i++) tg_kernel_free(g.merge[i].kernel);
+      tg_kit_part_free(&g.part[0]);
+    }
+  CHECK(divided > 0, "no sum was divided");
+  free(a), free(b), free(x), free(c), free(first);
+  tg_context_free(ctx);
+}
+
 int main(void) {
   char folder[TEST_PATH] = "tg-open-XXXXXX", command[TEST_PATH + 32];
   CHECK(test_folder(folder) != NULL, "no folder");
@@ -200,6 +299,8 @@ int main(void) {
   another_likely(folder);
   parts_of_ranges(folder);
   proposals();
+  divisions();
+  divided_calls();
   snprintf(command, sizeof command, "rm -r %s", folder);
   CHECK(!system(command), "%s", command);
   return TEST_END();

@@ -33,7 +33,7 @@ static int64_t ask(tg_context *c, const char *key, int64_t first, int64_t second
   const tg_kit_candidate candidate[] = {{&sums, of_width(first)}, {&sums, of_width(second)}};
   const tg_binding n = {"N", 64, 64, 1};
   tg_kit_region out[TG_REGIONS];
-  const tg_kit_priced launch = {{0}, {0}};
+  const tg_kit_priced launch = {.size = {0}};
   tg_kit_choose(c,
                 &(tg_kit_question){.key = key,
                                    .candidate = candidate,
@@ -71,7 +71,7 @@ typedef struct { tg_kit_region region[TG_REGIONS]; uint32_t n; } answer;
 static answer divide(tg_context *c, const char *key, uint32_t regions, bool kept_only) {
   tg_kit_candidate candidate[2] = {{&product, {&product, {{"U", 1, 1, 1}}, 1}}, {&product, {&product, {{"U", 8, 8, 1}}, 1}}};
   const tg_binding sizes[] = {{"M", 1, 4096, 1}, {"N", 1, 4096, 1}};
-  const tg_kit_priced launch[] = {{{1, 64}, {1, 64}}, {{64, 64}, {64, 64}}, {{4096, 64}, {4096, 64}}};
+  const tg_kit_priced launch[] = {{.size = {1, 64}, .params = {1, 64}}, {.size = {64, 64}, .params = {64, 64}}, {.size = {4096, 64}, .params = {4096, 64}}};
   answer a;
   a.n = tg_kit_choose(c,
                       &(tg_kit_question){.key = key,
