@@ -174,10 +174,10 @@ static void *workspace_of(size_t bytes, bool *own) {
 /* Multiply-adds of a call that one thread computes: about 10 us of work, what it may take to wake another. */
 static const double alone = 2e5;
 
-/* A product is small if none of its sizes is above SMALL: then its plan is for one thread, unless its class has some with
- * more work than that. Kernels are compiled for the wider of these ranges that a class lies in, so that classes can have
- * the same code: up to SMALL terms, copies of all terms of a tile's columns are possible, and up to LONG terms those of
- * FEW rows. */
+/* A product is small if none of its sizes is above SMALL: then its plan is for one thread, unless its class has some
+ * with more work than that. Kernels are compiled for the wider of these ranges that a class lies in, so that classes
+ * can have the same code: up to SMALL terms, copies of all terms of a tile's columns are possible, and up to LONG terms
+ * those of FEW rows. */
 enum { FEW = 16, SMALL = 128, LONG = 1 << 16 };
 static const tg_dim small_rows[] = {{1, 0}, {2, FEW}, {FEW + 1, SMALL}}, rows[] = {{1, 0}, {2, FEW}, {FEW + 1,
     INT_MAX}},

@@ -101,10 +101,11 @@ static void divide_launches(choosing *w) {
     w->terms |= i + 1 != w->likely && tg_gemm_divide(g, w->launch[i].size, true).parts[2] > 1;
   for (uint32_t i = 0; i < w->launches; i++) {
     tg_kit_priced *l = &w->launch[i];
-    tg_gemm_pieces *p = &w->pieces[i], all = {.n = g->plan.most};
+    tg_gemm_pieces *p = &w->pieces[i];
     *p = tg_gemm_divide(g, l->size, w->terms);
     l->pieces = p->n;
-    l->beside[0] = tg_gemm_meeting(g, &all, l->size), l->beside[1] = tg_gemm_meeting(g, p, l->size);
+    l->beside[0] = g->plan.context->target.machine.launch * 1e-9;   /* waiting for each other is in their price */
+    l->beside[1] = tg_gemm_meeting(g, p, l->size);
     memcpy(l->piece, l->params, sizeof l->piece);
     for (uint32_t b = 0, at = 0; b < w->bindings; b++) {
       bool open = w->binding[b].lo != w->binding[b].hi;

@@ -89,10 +89,11 @@ static double loop_cycles(tg_cost_walk *w, const tg_uop *end, uint32_t outer) {
   bool thread = tg_range_kind(end->src[0]) == TG_THREAD;
   uint32_t me = tg_cost_loop(w->loops, end->src[0], outer, trips, thread);
   double body = cycles_of(w, end->src + 1, end->n - 1, me);
-  /* an incomplete last round takes as long as a full one */
+  /* an incomplete last round takes as long as a full one, and what comes behind waits for all threads */
   if (thread) trips = ceil(trips / w->threads) * 1.0 + 0.02 * w->threads;
+  double waits = thread ? w->machine->barrier * (w->threads - 1) * w->machine->clock * 1e-3 : 0;
   w->loops->loop.data[me].rounds = trips;
-  return trips * body + end_of_loop * w->machine->mispredict;
+  return trips * body + end_of_loop * w->machine->mispredict + waits;
 }
 
 static tg_cost_line line_of(const tg_cost_walk *w, uint32_t loop) {

@@ -292,6 +292,35 @@ static void divided_calls(void) {
   tg_context_free(ctx);
 }
 
+/* Threads that pack a panel together and then share its rows wait for each other twice; one thread does not. */
+static void waits(void) {
+  tg_context *c = NULL;
+  tg_gemm g;
+  tg_gemm_desc d = {.m = {64, 0}, .n = {64, 0}, .k = {64, 0}, .threads = 2, .flags = TG_GEMM_NO_COMPILE};
+  CHECK(tg_context_create(&(tg_context_options){.target = "znver3", .threads = 2}, &c) == TG_OK, "no context");
+  CHECK(tg_gemm_lay_out(c, &d, &g) == TG_OK, "%s", tg_error_message(c));
+  tg_binding b[GEMM_VALUES + 8] = {{0}};
+  uint32_t n = tg_gemm_bind(&g, &g.problem, b);
+  const tg_binding knobs[] = {{"VL", 8, 8, 1}, {"NU", 2, 2, 1}, {"MR", 6, 6, 1}, {"UK", 2, 2, 1}, {"KC", 128, 128, 1}, {"MB", 2, 2, 1}, {"NB", 4, 4, 1}, {"TEAM", 1, 1, 1}};
+  memcpy(b + n, knobs, sizeof knobs);
+  int64_t params[GEMM_VALUES];
+  tg_gemm_params(&g.problem, (int64_t[]){64, 64, 64}, NULL, b, n, params);
+  tg_gemm_def own;
+  tg_gemm_kernel_of(&g.problem, tg_gemm_panel.kernel, &own);
+  tg_compile_options o = {.bindings = b, .bindings_n = n + 8, .user = &g.problem, .flags = TG_COMPILE_UNTUNED};
+  const int64_t *const all[] = {params};
+  for (uint32_t threads = 1; threads <= 2; threads++) {
+    double without = 0, with = 0;
+    const tg_launches l = {.params = all, .n = 1, .threads = threads};
+    c->target.machine.barrier = 0;
+    bool priced = tg_kernel_price(c, &own.def, &o, &l, &without);
+    c->target.machine.barrier = 1000;
+    priced &= tg_kernel_price(c, &own.def, &o, &l, &with);
+    CHECK(priced && (threads == 1 ? with == without : with > without + 1.5e-6), "%u threads: %g s, %g with a barrier of 1 us", threads, without, with);
+  }
+  tg_context_free(c);
+}
+
 int main(void) {
   char folder[TEST_PATH] = "tg-open-XXXXXX", command[TEST_PATH + 32];
   CHECK(test_folder(folder) != NULL, "no folder");
@@ -301,6 +330,7 @@ int main(void) {
   proposals();
   divisions();
   divided_calls();
+  waits();
   snprintf(command, sizeof command, "rm -r %s", folder);
   CHECK(!system(command), "%s", command);
   return TEST_END();
