@@ -95,10 +95,12 @@ size_t tg_gemm_partial(const tg_gemm *g, const tg_gemm_pieces *p, const int64_t 
 }
 
 tg_gemm_pieces tg_gemm_divide(const tg_gemm *g, const int64_t size[3], bool terms) {
+  enum { MOST = 256 };   /* threads, so that a call is soon divided */
   const call c = call_of(g, size);
-  const int64_t most = g->plan.most;
   tg_gemm_pieces best = pieces_of(&c, (const int64_t[]){1, 1, 1});
-  double least = cycles_of(&c, &best);
+  double least = cycles_of(&c, &best), one = meeting(&c.t->machine, 3) - meeting(&c.t->machine, 2);
+  /* threads whose waiting alone takes as long as one thread's work gain nothing */
+  const int64_t most = (int64_t)fmin(fmin(g->plan.most, MOST), one > 0 ? 2 + least / one : MOST);
   for (int64_t n = most; n > 1; n /= 2)
     for (int64_t k = 1; k <= (terms ? n : 1); k = k < n && 2 * k > n ? n : 2 * k)
       for (int64_t rows = 1; rows * k <= n; rows++) {
