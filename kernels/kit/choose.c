@@ -20,11 +20,6 @@ typedef struct {
 
 /* ---- prices ---- */
 
-/* Pieces are taken where they are this much cheaper than a kernel that threads share: each piece makes its own copies,
- * and prices that are nearer do not tell the faster of two kernels (docs/model.md: of 100 first choices 65 to 80 are
- * within a tenth of the best). */
-static const double surely = 1.1;
-
 static bool price(void *user, uint32_t point, double *seconds) {
   choosing *w = user;
   const tg_kit_question *q = w->q;
@@ -47,7 +42,8 @@ static bool price(void *user, uint32_t point, double *seconds) {
   if (!tg_kernel_price(w->c, k->def, &o, &launches, seconds)) return false;
   double sum = 0;
   for (uint32_t i = 0; i < q->launches_n; i++) {
-    if (alone && q->launch[i].pieces > 1) seconds[i] *= surely;
+    /* each piece makes its own copies, whose prices are the least certain */
+    if (alone && q->launch[i].pieces > 1) seconds[i] = tg_price_surely_more(seconds[i]);
     seconds[i] += q->launch[i].beside[alone];
   }
   for (uint32_t i = 0; i < q->launches_n; i++)

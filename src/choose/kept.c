@@ -7,6 +7,8 @@
 #include "dsl/functions.h"
 #include "schedule/keep.h"
 
+enum { TILE_ROWS = 8 };   /* of sums in registers, at most: as many vectors side by side as are left for each */
+
 /* Does it take more than an addition? */
 static bool is_slow(const tg_uop *u) {
   return u->op == TG_OP_FDIV || u->op == TG_OP_SQRT || tg_is_function(u->op);
@@ -75,7 +77,7 @@ static double gain(tg_nest *n, const tg_repeated *k) {
   const tg_target *t = n->l->target;
   double size = (double)tg_type_bytes(k->first->type), times = k->times, reads = times;
   rates r = rates_of(n, size, size * k->once);
-  if (k->core->op != TG_OP_REDUCE) times /= t->vector_registers / 8.0, reads = k->once;
+  if (k->core->op != TG_OP_REDUCE) times /= t->vector_registers / TILE_ROWS, reads = k->once;
   return (times - k->once) * cycles_of(n, k, &r) - size * (reads * r.read + k->once * r.write) - r.launch;
 }
 

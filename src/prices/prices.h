@@ -58,6 +58,8 @@ typedef struct tg_price_table {   /* working memory, of the caller; zeros */
   tg_priced row[TG_PRICE_ROWS];
 } tg_price_table;
 
+/* What another price is compared with, if both may be wrong: as wrong as prices may be is each. */
+double tg_price_surely_more(double seconds);
 /* The cheapest points that were found, and their number: one for all sizes if it is about as cheap as any other at each
  * launch; else regions that have no size in common, and that have all sizes together. 0: no point has a price. */
 uint32_t tg_price_choose(const tg_price_question *q, tg_price_table *work, tg_region out[TG_REGIONS]);
