@@ -11,15 +11,8 @@
 #include "dsl/parse.h"
 #include "target/matrix.h"
 
-enum {
-  GROUPS_A_CORE = 2,   /* so that one computes while another waits */
-  ROW_VALUES = 5,      /* of each row: the greatest score, before and with this block, its place, the factor, the sum */
-  POINTER = 2,         /* registers of an address */
-  OPERANDS = 4,        /* Q, K, V, O: an address and a stride of each */
-  CHAINS = 4,          /* exponentials under way: a sum takes about 4 cycles until it can be used */
-  LIVE = 4,            /* values of one */
-  PLAIN_KEYS = 16
-};
+/* Registers of a thread for addresses, rows, and exponentials under way; more where operands are held twice. */
+enum { OWN_REGISTERS = 80, OTHER_REGISTERS = 24, MOST_WARPS = 4, KEYS_OF_WARP = 16, PLAIN_KEYS = 16, MOST_GROUPS = 8 };
 
 static bool has_whole(const tg_attention_problem *p, int64_t keys_of_block) {
   return !tg_attention_is_masked(p) && p->keys.hi >= keys_of_block;
@@ -30,21 +23,13 @@ static bool has_cut(const tg_attention_problem *p) {
   return tg_attention_is_masked(p) || p->causal || p->window || !multiple;
 }
 
-/* Of copies of a block of K and V, those of a thread. */
-static uint64_t copies_of(const tg_target *t, const tg_attention_problem *p) {
-  const uint64_t threads = p->warps * t->lanes, bytes = (uint64_t)tg_type_bytes(p->v);
-  return (p->keys_of_block * ((uint64_t)p->head + (uint64_t)p->value_head) * bytes / TG_UNIT + threads - 1) / threads;
-}
-
-/* Registers of a thread: for accumulators of a warp, scores and weights of a block, fragments, what each row has, and
- * what is computed and copied. */
+/* Registers of a thread: for accumulators of a warp, scores and weights of a block, fragments, what passes them. */
 static uint64_t registers_of(const tg_target *t, const tg_attention_problem *p, const tg_matrix_row *r) {
-  const uint64_t keys = p->keys_of_block, wide = (uint64_t)p->value_head,
-                 halves = tg_matrix_registers(r, 0) + tg_matrix_registers(r, 1), sums = tg_matrix_registers(r, 2);
-  uint64_t n = r->m * (2 * wide + 3 * keys) / 2 / t->lanes + halves / 2 + sums + ROW_VALUES * sums / 2 +
-               2 * POINTER * OPERANDS + CHAINS * LIVE;
-  if (r->form != TG_MATRIX_PTX) n += halves / 2;   /* the next ones are loaded meanwhile */
-  if (p->stages) n += copies_of(t, p) * (t->async_copy ? POINTER : TG_UNIT / 4);   /* or what is copied passes them */
+  const uint64_t keys = p->keys_of_block, wide = (uint64_t)p->value_head, bytes = (uint64_t)tg_type_bytes(p->v);
+  uint64_t n = (r->m * (2 * wide + 3 * keys) / 2 + r->k * (r->m + r->n) / 2) / t->lanes + OWN_REGISTERS;
+  if (r->form != TG_MATRIX_PTX) n += OTHER_REGISTERS;
+  if (!t->async_copy && p->stages)   /* what is copied passes registers */
+    n += keys * ((uint64_t)p->head + wide) * bytes / 4 / (p->warps * t->lanes);
   return n;
 }
 
@@ -57,28 +42,23 @@ static uint64_t local_of(const tg_attention_problem *p, const tg_matrix_row *r) 
   return local;
 }
 
-/* Do these fit, and the copies LOCAL memory beside those of another group? */
+/* Do these fit, and the copies LOCAL memory, twice? */
 static bool has_room(const tg_target *t, const tg_attention_problem *p, const tg_matrix_row *r) {
-  return registers_of(t, p, r) <= t->vector_registers && local_of(p, r) <= t->local_bytes / GROUPS_A_CORE;
+  return registers_of(t, p, r) <= t->vector_registers && local_of(p, r) <= t->local_bytes / 2;
 }
 
 /* Workgroups that a core has registers and LOCAL memory for. */
 static uint32_t groups_of_core(const tg_target *t, const tg_attention_problem *p, const tg_matrix_row *r) {
-  uint64_t local = local_of(p, r), registers = registers_of(t, p, r) * p->warps * t->lanes,
-           by_registers = t->core_registers / registers, by_local = local ? t->local_bytes / local : by_registers,
-           n = by_local < by_registers || !by_registers ? by_local : by_registers;
+  uint64_t local = local_of(p, r), by_local = local ? t->local_bytes / local : MOST_GROUPS,
+           registers = registers_of(t, p, r) * p->warps * t->lanes,
+           by_registers = t->core_registers ? t->core_registers / registers : by_local,
+           n = by_local < by_registers ? by_local : by_registers;
   return n ? (uint32_t)n : 1;
 }
 
 /* Is there nothing of a score that differs from head to head but Q? */
 static bool heads_are_alike(const tg_attention_problem *p) {
   return !p->alibi && !p->mask && !p->score_mod && !p->mask_mod && !p->dropout && !p->block_rows;
-}
-
-/* As many warps as leave another group its registers, if each thread has the most that there are. */
-static uint32_t most_warps(const tg_target *t) {
-  uint32_t warps = t->core_registers / (GROUPS_A_CORE * t->vector_registers * t->lanes);
-  return warps ? tg_block_power_of_two_below(warps) : 1;
 }
 
 void tg_attention_device_tiles(const tg_target *t, tg_attention_problem *p) {
@@ -94,9 +74,10 @@ void tg_attention_device_tiles(const tg_target *t, tg_attention_problem *p) {
   p->loads_matrices = t->loads_matrices;
   p->stages = p->page || tg_attention_is_masked(p) ? 0 : t->async_copy ? 2 : 1;
   bool narrow = p->dropout && r->form != TG_MATRIX_PTX;   /* Philox takes what registers operands held twice leave */
-  for (p->warps = narrow ? 0 : most_warps(t); p->warps; p->warps /= 2) {
+  for (p->warps = narrow ? 0 : MOST_WARPS; p->warps; p->warps /= 2) {
     if (p->warps > 1 && rows <= p->warps / 2 * r->m) continue;
-    p->keys_of_block = least * p->warps;   /* a thread has as many copies under way, whatever the warps */
+    p->keys_of_block = KEYS_OF_WARP * p->warps;   /* a thread has as many copies under way, whatever the warps */
+    if (p->keys_of_block < least) p->keys_of_block = least;
     while (p->keys_of_block / 2 >= least && (p->keys_of_block / 2 >= p->keys.hi || !has_room(t, p, r)))
       p->keys_of_block /= 2;
     if (!has_room(t, p, r)) continue;
