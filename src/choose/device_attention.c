@@ -232,10 +232,12 @@ bool tg_device_attention(tg_nest *n, const tg_uop *innermost) {
   attention t = {.n = n, .polynomials = has_polynomials(n, innermost)};
   const tg_target *target = n->l->target;
   if (!find_loop(&t, innermost->src + 1, innermost->n - 1) || !find_instruction(&t)) return false;
+  /* with rows in a tile of registers, several loops would have the name of its rows when the sums are contracted */
+  bool sums = t.weights && tg_buffer_info(n->j, t.score.a->src[0])->role == TG_ROLE_IN;
   for (uint32_t stages = target->async_copy ? 2 : 1; stages; stages--)
     for (int form = target->async_copy ? 0 : 2; form < 4; form++) {   /* not so if the results share its range */
       tg_words w = {.env = &n->j->env};
-      bool summed = !(form & 1) && t.row->form == TG_MATRIX_PTX && t.weights;
+      bool summed = !(form & 1) && t.row->form == TG_MATRIX_PTX && sums;
       if (!(form & 1) != summed) continue;
       if (write_words(&t, &w, stages, form < 2, summed) && tg_device_try(n, &w)) return true;
     }
