@@ -65,17 +65,6 @@ static bool launch(run *r, void (*seen)(void *, const amd_dispatch *)) {
   return ran;
 }
 
-static void read_program(run *r, const char *path, const char *sizes) {
-  static char text[1 << 16];
-  FILE *f = fopen(path, "rb");
-  size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
-  if (f) fclose(f);
-  CHECK(n, "%s cannot be read", path);
-  text[n] = 0;
-  r->code.text = text, r->code.where = path;
-  r->code.size = r->size, r->code.sizes = claims_sizes(sizes, r->size);
-}
-
 static void one_line(run *r, char *line, bool report) {
   char *claims = strchr(line, ':'), *path = strchr(line, ' '), *sizes = path ? strchr(path + 1, ' ') : NULL;
   CHECK(claims && path && path < claims, "'%s' has no target, or no ':'", line);
@@ -85,7 +74,7 @@ static void one_line(run *r, char *line, bool report) {
     *sizes++ = 0;
   else
     sizes = NULL;
-  read_program(r, path, sizes ? sizes : "");
+  claims_program(&r->code, r->size, path, sizes ? sizes : "");
   bool open = kit_path_open(&r->code.path, line);
   CHECK(open, "no path for %s", line);
   if (!open) return;
@@ -118,7 +107,7 @@ static void survey(run *r, char **argv) {
   char sizes[LINE] = "";
   size_t n = 0;
   for (char **a = argv + 2; *a && n < sizeof sizes; a++) n += (size_t)snprintf(sizes + n, sizeof sizes - n, "%s ", *a);
-  read_program(r, argv[1], sizes);
+  claims_program(&r->code, r->size, argv[1], sizes);
   bool open = kit_path_open(&r->code.path, argv[0]);
   CHECK(open, "no path for %s", argv[0]);
   if (!open) return;

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include "../test.h"
+#include "../library/kit.h"
 #include "tg/tg.h"
 
 enum { CLAIM_SIZES = 8 };
@@ -53,5 +54,17 @@ static uint32_t claims_sizes(const char *text, tg_binding size[CLAIM_SIZES]) {
     sizes++;
   }
   return sizes;
+}
+
+/* The program of a file, at these sizes. Its text lasts until the next call. */
+static void claims_program(kit_code *code, tg_binding size[CLAIM_SIZES], const char *path, const char *sizes) {
+  static char text[1 << 16];
+  FILE *f = fopen(path, "rb");
+  size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
+  if (f) fclose(f);
+  CHECK(n, "%s cannot be read", path);
+  text[n] = 0;
+  code->text = text, code->where = path;
+  code->size = size, code->sizes = claims_sizes(sizes, size);
 }
 #endif

@@ -74,24 +74,13 @@ static bool figure(const void *user, const char *name, double *v) {
   return b >= 0;
 }
 
-static void read_program(run *r, const char *path, const char *sizes) {
-  static char text[1 << 16];
-  FILE *f = fopen(path, "rb");
-  size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
-  if (f) fclose(f);
-  CHECK(n, "%s cannot be read", path);
-  text[n] = 0;
-  r->code.text = text, r->code.where = path;
-  r->code.size = r->size, r->code.sizes = claims_sizes(sizes, r->size);
-}
-
 static void one_line(run *r, char *line, bool report) {
   char *claims = strchr(line, ':'), *sizes = strchr(line, ' ');
   CHECK(claims, "'%s' has no ':'", line);
   if (!claims) return;
   *claims++ = 0;
   if (sizes && sizes < claims) *sizes++ = 0;
-  read_program(r, line, sizes && sizes < claims ? sizes : "");
+  claims_program(&r->code, r->size, line, sizes && sizes < claims ? sizes : "");
   if (launch(r, add)) claims_check(r->code.where, claims, report, figure, r);
   tg_job_drop(&r->code.job);
 }
@@ -117,7 +106,7 @@ static void survey(run *r, char **argv) {
   char sizes[LINE] = "";
   size_t n = 0;
   for (char **a = argv + 1; *a && n < sizeof sizes; a++) n += (size_t)snprintf(sizes + n, sizeof sizes - n, "%s ", *a);
-  read_program(r, *argv, sizes);
+  claims_program(&r->code, r->size, *argv, sizes);
   launch(r, show);
   tg_job_drop(&r->code.job);
 }
