@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * tg bench model --stage columns: which columns of the machine's row the first choices depend on. Each column is moved
  * down and up, by a fifth and by a factor of two: in how many sets of recorded points is another point the model's
- * first then, and how many texts of tests/bench/kernels become another program? */
+ * first then, and how many texts (of tests/bench/kernels and PolyBench, on one thread and on several) become another
+ * program? */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <stdio.h>
@@ -42,16 +43,29 @@ void columns_set(columns *c, uint32_t points, const double *base, const double *
 /* ---- texts ---- */
 
 /* Of the program that the text becomes; 0: none. */
-static uint64_t program(const char *row, const tg_target *t, const char *name, const char *text) {
+static uint64_t program(const char *row, const tg_target *t, int threads, const char *name, const char *text) {
   tg_context *ctx;
   tg_price p = {.hash = 0};
-  if (tg_context_create(&(tg_context_options){.target = row, .tuned = "", .threads = 1}, &ctx)) return 0;
-  if (t) ctx->target = *t;
+  if (tg_context_create(&(tg_context_options){.target = row, .tuned = "", .threads = threads}, &ctx)) return 0;
+  if (t) {
+    uint32_t own = ctx->target.threads;
+    ctx->target = *t, ctx->target.threads = own;
+  }
   const tg_compile_options o = {.flags = TG_COMPILE_UNTUNED};
   tg_kernel_source s = {.file = name, .text = text, .options = &o};
   if (tg_price_of(ctx, &s, NULL, 1, &p)) p.hash = 0;
   tg_context_free(ctx);
   return p.hash;
+}
+
+static void text_moved(columns *c, const char *row, const char *name, const char *text) {
+  static const int threads[] = {1, 8};
+  for (uint32_t k = 0; k < TG_COUNT(threads); k++) {
+    uint64_t first = program(row, NULL, threads[k], name, text);
+    c->texts += first != 0;
+    for (uint32_t i = 0; first && i < c->n; i++)
+      c->moved[i].texts += program(row, &c->moved[i].target, threads[k], name, text) != first;
+  }
 }
 
 void columns_texts(columns *c, const char *row, const char *folder) {
@@ -62,10 +76,7 @@ void columns_texts(columns *c, const char *row, const char *folder) {
     if (!end || strcmp(end, ".tg")) continue;
     snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
     char *text = tool_read(path, NULL);
-    uint64_t first = text ? program(row, NULL, e->d_name, text) : 0;
-    c->texts += first != 0;
-    for (uint32_t i = 0; first && i < c->n; i++)
-      c->moved[i].texts += program(row, &c->moved[i].target, e->d_name, text) != first;
+    if (text) text_moved(c, row, e->d_name, text);
     free(text);
   }
   if (d) closedir(d);

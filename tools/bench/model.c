@@ -451,6 +451,7 @@ static int replay(tg_context *ctx, const tool_args *a) {
   free(text), free(line), free(taken), free(s);
   if (moved) {
     columns_texts(moved, a->target, "tests/bench/kernels");
+    columns_texts(moved, a->target, "tests/polybench");
     columns_report(moved);
     free(moved);
     return TOOL_OK;
