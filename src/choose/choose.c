@@ -75,7 +75,6 @@ static void choose_and_price(void *arg) {
   for (uint32_t i = 0; i < j->opts.n; i++) tg_str_printf(&words, "%s%s", i ? "; " : "", j->opts.data[i].text);
   p->w.l->price(j, p->w.l, p->w.raised, p->at.n ? p->at.n : 1, p->at.n ? p->at.params : &none, p->seconds);
   p->words = words.data ? words.data : "";
-  tg_fail(&j->env, TG_EINVAL, "priced");   /* what the words made, and said of buffers, is dropped */
 }
 
 /* What a trial changes in a job, beside ranges and buffers. */
@@ -113,20 +112,16 @@ static void give(tg_job *j, const kept_state *k) {
  * others. */
 static bool price_of(void *user, uint32_t at, double *seconds) {
   pricing *p = user;
-  tg_job *j = p->w.j;
-  const char *message;
   for (uint32_t i = 0; i < at; i++) {
     point *known = &p->points.data[i], *now = &p->points.data[at];
     if (!known->priced || memcmp(known->plan, now->plan, p->nests)) continue;
     memcpy(seconds, known->seconds, sizeof known->seconds);
     return (now->words = known->words) != NULL;
   }
-  kept_state was = keep(j);
   for (uint32_t i = 0; i < p->nests; i++) p->choice[i].plan = p->points.data[at].plan[i];
   p->w.n = fresh(&p->w, NULL, p->choice, p->rung, p->nests);
-  p->seconds = seconds, p->words = NULL;
-  tg_job_try(j, choose_and_price, p, &message);
-  give(j, &was);
+  p->seconds = seconds;
+  tg_job_trial(p->w.j, choose_and_price, p, &p->words);
   p->points.data[at].priced = true;
   memcpy(p->points.data[at].seconds, seconds, sizeof p->points.data[at].seconds);
   return (p->points.data[at].words = p->words) != NULL;

@@ -72,14 +72,13 @@ static void apply_all(void *user) {
   }
   tg_schedule_check(&a->n->s, NULL);
   a->accepted = true;
-  tg_fail_at(j, pos, "accepted");   /* and taken back: names of copies are free again when the words are applied */
 }
 
 bool tg_device_try(tg_nest *n, const tg_words *words) {
   attempts a = {n, words, false};
-  const char *message;
+  const char *none;
   tg_schedule before = n->s;
-  tg_job_try(n->j, apply_all, &a, &message);
+  tg_job_trial(n->j, apply_all, &a, &none);   /* names of copies are free again when the words are applied */
   restore(n, &before);
   for (uint32_t i = 0; i < words->n && a.accepted; i++) tg_nest_emit(n, "%s", words->data[i]);
   return a.accepted;

@@ -206,6 +206,10 @@ void tg_names_free(tg_job *j);
 /* Runs fn(arg). False if it fails with an author's error or at a limit: *message then has the error, the ranges and
  * buffers made since are dropped, and the job can be used on. Any other failure unwinds further. */
 bool tg_job_try(tg_job *j, void (*fn)(void *), void *arg, const char **message);
+/* Runs fn(arg), and takes back all that it makes, whether it succeeds or not: nodes, names, facts, memory (trial.c). It
+ * may write numbers to memory of before, and set *text, which is copied; NULL at first. What it appends to arrays of
+ * before is lost. False and other failures: as tg_job_try. */
+bool tg_job_trial(tg_job *j, void (*fn)(void *), void *arg, const char **text);
 
 const char *tg_symbol(tg_job *j, const char *s, size_t n);   /* interned: equal names are equal pointers */
 static inline const char *tg_sym(tg_job *j, const char *s) { return tg_symbol(j, s, strlen(s)); }

@@ -74,7 +74,62 @@ static void print_it(void *user) {
   for (uint32_t i = 0; i < j->occurrences.n; i++) printf("occ %u in %u at %d:%d+%d %s\n", j->occurrences.data[i].node->id, j->occurrences.data[i].stmt->id, j->occurrences.data[i].pos.line, j->occurrences.data[i].pos.column, j->occurrences.data[i].pos.length, j->occurrences.data[i].pos.text);
 }
 
+/* ---- trials ---- */
+
+typedef struct { tg_job *job; const char *text; bool fails; } trying;
+
+static const tg_uop *sum_of(tg_job *j, int64_t from, int64_t to) {
+  const tg_uop *u = tg_index(j, from);
+  for (int64_t i = from; i < to; i++) u = tg_op2(j, TG_OP_ADD, u, tg_index(j, i));
+  return u;
+}
+
+static void make_much(void *arg) {
+  trying *t = arg;
+  tg_job *j = t->job;
+  char name[32];
+  for (int i = 0; i < 200; i++) {
+    snprintf(name, sizeof name, "name%d", i);
+    tg_range_new(j, name, tg_index(j, 1000 + i), TG_LOOP, UINT32_MAX, (tg_pos){0});
+  }
+  tg_uop const *u = sum_of(j, 100, 20000);
+  uint32_t n;
+  tg_toposort(j, u, &n);
+  j->buffers.data[0].name = "other";
+  t->text = tg_format(&j->env, "%u nodes", n);
+  if (t->fails) tg_fail(&j->env, TG_EINVAL, "refused");
+}
+
+static void see_nothing(void *arg) {
+  tg_job *j = arg;
+  const tg_uop *before = sum_of(j, 0, 90);
+  uint32_t nodes = j->uops.n, ranges = j->ranges.n, symbols = j->symbols_n, visited;
+  const char *name = j->buffers.data[0].name;
+  size_t total = j->env.arena.total;
+  for (int fails = 0; fails < 2; fails++) {
+    trying t = {.job = j, .fails = fails};
+    CHECK(tg_job_trial(j, make_much, &t, &t.text) == !fails, "a trial that %s", fails ? "fails" : "succeeds");
+    CHECK(t.text && !strcmp(t.text, "39800 nodes"), "its text: %s", t.text);
+    CHECK(j->uops.n == nodes && j->ranges.n == ranges && j->symbols_n == symbols, "%u nodes, %u ranges, %u names left", j->uops.n - nodes, j->ranges.n - ranges, j->symbols_n - symbols);
+    CHECK(j->buffers.data[0].name == name, "a buffer is named %s", j->buffers.data[0].name);
+    CHECK(j->env.arena.total <= total + 65536, "%zu bytes are left", j->env.arena.total - total);
+    CHECK(sum_of(j, 0, 90) == before, "nodes of before are made again");
+    const tg_uop *next = tg_index(j, 150 + fails);
+    CHECK(next->id == nodes, "the next node is %u, not %u", next->id, nodes);
+    CHECK(tg_toposort(j, before, &visited)[visited - 1] == before && visited < 200, "a walk sees %u nodes", visited);
+    nodes++;
+  }
+}
+
+static void trials(void) {
+  tg_job j;
+  tg_job_init(&j, NULL);
+  CHECK(tg_protect(&j.env, parse_matmul, &j) && tg_protect(&j.env, see_nothing, &j), "%s", j.env.message);
+  tg_job_drop(&j);
+}
+
 int main(void) {
+  trials();
   for (int i = 0; i < 2; i++) {
     tg_job j;
     tg_job_init(&j, NULL);
