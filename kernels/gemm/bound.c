@@ -312,12 +312,14 @@ double tg_gemm_bound_dot(const view *v, const tg_kit_choice *c) {
   some_rows list[SOME];
   int64_t vl = knob(c, "VL", 1), nc = knob(c, "NC", 1), mr = knob(c, "MR", 1), kc = knob(c, "KC", 0),
           blocks = kc ? up(v->terms, kc) : 1, of = up(v->terms, blocks);
-  double core = 0, bytes = (double)(v->columns * v->terms) * v->column_size;
+  double core = 0, bytes = (double)(v->columns * v->terms) * v->column_size, tiles = 0,
+         block = (double)(smaller(knob(c, "NB", 1) * nc, v->columns) * of) * v->column_size;
   tg_gemm_rest rest = v->known ? tg_gemm_dot_rest(of, vl, mr, nc) : GEMM_REST_ONE_BY_ONE;
   if (kc) rest = of % vl ? GEMM_REST_BEHIND : GEMM_NO_REST;
   view w = *v;
   if (kc) w.row_converted = false;
   int n = list_of(v->rows, mr, list);
+  for (int i = 0; i < n; i++) tiles += (double)list[i].times;
   for (int i = 0; i < n; i++)
     for (int part = 0; part < 2; part++) {
       int64_t m = list[i].mr, wide = part && !kc ? 1 : nc, left = v->columns % nc,
@@ -348,7 +350,8 @@ double tg_gemm_bound_dot(const view *v, const tg_kit_choice *c) {
     }
   double copies = (double)(v->rows * up(v->terms, vl));
   if (kc || !v->o.row_k) core += cycles_of(v, copy_of(v, copies, vl, !v->o.row_k, v->row_converted));
-  return together(core, from(v, bytes, all_bytes(v)));
+  /* each tile of rows reads a block of columns, which the one before has left where there was room */
+  return together(core, from(v, bytes, all_bytes(v)) + fmax(0, tiles - 1) * from(v, bytes, block));
 }
 
 /* Instructions that multiply groups of terms: of four bytes, or of two bf16. */

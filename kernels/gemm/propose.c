@@ -282,6 +282,12 @@ void tg_gemm_propose_stream(tg_gemm_points *to) {
     }
 }
 
+/* Blocks of columns whose kc terms are half of a cache, so that the second tile of rows finds them there. */
+static int64_t block_in(const tg_gemm_view *v, int64_t wide, int64_t kc, double cache) {
+  double tile = (double)(wide * (kc ? kc : v->terms)) * v->column_size;
+  return larger(1, (int64_t)(cache / 2 / tile));
+}
+
 void tg_gemm_propose_dot(tg_gemm_points *to) {
   enum { TASKS = 4 };
   tg_gemm_view v;
@@ -294,10 +300,16 @@ void tg_gemm_propose_dot(tg_gemm_points *to) {
           int64_t kc = b ? tg_gemm_dot_kc[b - 1] : 0;
           if (kc && kc >= v.terms) break;
           if (!kc && !v.o.row_k && !may_copy(to, v.o.r == 'i' ? to->p->m.hi : to->p->n.hi)) continue;
-          tg_kit_choice c = begin(to);
-          put(&c, "VL", vl), put(&c, "NC", *nc), put(&c, "MR", *mr), put(&c, "NB", columns_of(to, &v, *nc, TASKS));
-          put(&c, "KC", kc), put(&c, "AHEAD", 0), put(&c, "TEAM", to->threads > 1 ? 2 : 0);
-          offer(to, &v, &c);
+          const int64_t all = columns_of(to, &v, *nc, TASKS), in_l2 = smaller(all, block_in(&v, *nc, kc, v.l2)),
+                        in_l1 = smaller(in_l2, block_in(&v, *nc, kc, v.l1)), blocks[] = {all, in_l2, in_l1};
+          for (uint32_t i = 0; i < (*mr < v.rows ? TG_COUNT(blocks) : 1); i++) {
+            if (i && listed(tg_gemm_stream_nb, blocks[i]) == listed(tg_gemm_stream_nb, blocks[i - 1])) continue;
+            tg_kit_choice c = begin(to);
+            put(&c, "VL", vl), put(&c, "NC", *nc), put(&c, "MR", *mr);
+            put(&c, "NB", i ? listed(tg_gemm_stream_nb, blocks[i]) : all);
+            put(&c, "KC", kc), put(&c, "AHEAD", 0), put(&c, "TEAM", to->threads > 1 ? 2 : 0);
+            offer(to, &v, &c);
+          }
         }
         if (*mr >= v.rows) break;
       }
