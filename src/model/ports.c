@@ -191,6 +191,18 @@ static double extremum_latency(const tg_cost_walk *w, const tg_uop *u) {
 
 static bool is_extremum(const tg_uop *u) { return tg_is_float(u->type) && (u->op == TG_OP_MAX || u->op == TG_OP_MIN); }
 
+/* A conversion between sizes, of vectors of the wider. On processors the bits of bf16 are those of an f32 shifted, which
+ * the units of shuffles do, and are rounded by instructions for integers: two shifts, two additions, a bit, NaN's choice
+ * of three, and a shuffle that joins two halves (jit/emit_convert.c). */
+static void count_conversion(tg_cost_walk *w, tg_cost_ports *p, const tg_uop *u) {
+  const tg_uop *from = u->src[0], *wide = tg_type_bytes(from->type) > tg_type_bytes(u->type) ? from : u;
+  bool to_brain = u->type == TG_BF16, brain = to_brain || from->type == TG_BF16;
+  double n = tg_cost_pieces(w, wide), math = to_brain ? 6 : 0, moves = to_brain ? 3 : brain;
+  p->shuffles += n / w->machine->convert + moves * by_width(w, w->machine->shuffle, wide);
+  p->math += math * by_width(w, w->machine->add, wide);
+  p->instructions += n * (1 + math + moves);
+}
+
 static void count_math(tg_cost_walk *w, tg_cost_ports *p, const tg_uop *u) {
   const double scalar = 0.3;   /* of scalar integers: most are folded into addresses */
   const tg_machine *m = w->machine;
@@ -205,14 +217,14 @@ static void count_math(tg_cost_walk *w, tg_cost_ports *p, const tg_uop *u) {
   }
   if (u->lanes > 1 && u->type == TG_I64) return;   /* offsets, folded into addresses */
   if (joins_shuffle(w, u)) return;
-  if (u->op == TG_OP_CAST && tg_type_bytes(u->type) != tg_type_bytes(u->src[0]->type)) p->shuffles += n / m->convert;
-  else {
-    extremum x = is_extremum(u) ? extremum_of(w, u) : (extremum){1, 0, 1};
-    p->math += x.math * by_width(w, is_float && is_multiply(u->op) ? m->fma : m->add, u);
-    p->shuffles += x.shuffles * by_width(w, m->shuffle, u);
-    p->instructions += (x.instructions - 1) * n;
+  if (u->op == TG_OP_CAST && tg_type_bytes(u->type) != tg_type_bytes(u->src[0]->type)) {
+    count_conversion(w, p, u);
+    return;
   }
-  p->instructions += n;
+  extremum x = is_extremum(u) ? extremum_of(w, u) : (extremum){1, 0, 1};
+  p->math += x.math * by_width(w, is_float && is_multiply(u->op) ? m->fma : m->add, u);
+  p->shuffles += x.shuffles * by_width(w, m->shuffle, u);
+  p->instructions += x.instructions * n;
 }
 
 void tg_cost_count(tg_cost_walk *w, tg_cost_ports *p, const tg_uop *const *list, uint32_t count, uint32_t i) {
