@@ -173,9 +173,10 @@ void tg_gemm_propose_tiles(tg_gemm_points *to) {
 
 /* ---- small and thin ---- */
 
-/* Terms to unroll by: all, where there are few and the tile's instructions fit the decoder's cache; else some that leave
- * at most one. A loop of a few rounds of MOST terms is no slower than all terms in a row, of which the compiler keeps
- * what the next tile reads again in memory of its own: 943 x 395 x 36 with 6 x 16 takes 1.2 to 1.4 times as long (Zen 3). */
+/* Terms to unroll by: all, where there are few and the tile's instructions fit the decoder's cache; else some that
+ * leave at most one. A loop of a few rounds of MOST terms is no slower than all terms in a row, of which the compiler
+ * keeps what the next tile reads again in memory of its own: 943 x 395 x 36 with 6 x 16 takes 1.2 to 1.4 times as long
+ * (Zen 3). */
 static int64_t unrolled(const tg_gemm_view *v, int64_t tile) {
   enum { INSTRUCTIONS = 1024, MOST = 8 };
   int64_t n = MOST;

@@ -134,13 +134,13 @@ typedef struct { uint32_t from, n, wide; } window;   /* n lanes, padded to `wide
 
 static bool takes_signs(const cutter *c, const access *a) {
   const tg_target *t = c->e->target;
-  return t->arch == TG_ARCH_X86_64 && t->masked_access && t->vector_bytes < 64 && a->bits >= 32
+  return t->arch == TG_ARCH_X86_64 && t->masked_least == 4 && a->bits >= 32
          && (a->kind == MASKED_LOAD || a->kind == MASKED_STORE);
 }
 
 /* Does the target have instructions for a masked access? If not, LLVM turns it into branches. */
 static bool in_registers(const cutter *c, const access *a) {
-  return takes_signs(c, a) || (c->e->target->masked_access && c->e->target->vector_bytes >= 64);
+  return takes_signs(c, a) || (c->e->target->masked_least == 1 && c->e->target->vector_bytes >= 64);
 }
 
 static const char *const sign_loads[2][2][2] = {/* [elements are floats][of 64 bits][register of 256 bits] */

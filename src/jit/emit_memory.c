@@ -432,6 +432,20 @@ static LLVMValueRef close_one(tg_emitter *e, LLVMBasicBlockRef after, LLVMValueR
   return phi;
 }
 
+/* Where no instruction loads such elements by a mask, LLVM asks for each lane and loads it alone: without the mask if
+ * it is true in all lanes. */
+static LLVMValueRef load_lanes(tg_emitter *e, const tg_uop *define, const address *a, LLVMValueRef mask,
+                               LLVMValueRef pass) {
+  LLVMBasicBlockRef from[2], all, some, after;
+  LLVMValueRef in[2];
+  open_both(e, mask, &all, &some, &after);
+  in[0] = plain_load(e, define, a->pointer, LLVMGetVectorSize(LLVMTypeOf(pass)), a->align), from[0] = all;
+  LLVMBuildBr(e->b, after);
+  LLVMPositionBuilderAtEnd(e->b, some);
+  in[1] = tg_emit_masked(e, "llvm.masked.load", false, a->pointer, mask, pass, a->align);
+  return close_one(e, after, in, from);
+}
+
 /* A load in a branch, which a device's assembler turns into predicated instructions. */
 static LLVMValueRef branch_load(tg_emitter *e, const tg_uop *define, LLVMValueRef pointer, uint32_t lanes,
                                 uint32_t align, LLVMValueRef condition) {
@@ -531,6 +545,11 @@ static LLVMValueRef gated_load(tg_emitter *e, const tg_uop *u, const tg_uop *gat
     LLVMPositionBuilderAtEnd(e->b, some);
     in[1] = tg_emit_masked(e, "llvm.masked.gather", false, a->offsets, mask, pass, a->align);
     return from_memory(e, define->type, lanes, close_one(e, after, in, from));
+  }
+  if (!e->device && !e->tasks && !a->offsets && !LLVMIsConstant(mask) &&
+      !tg_target_masks(e->target, (uint32_t)tg_type_bytes(define->type))) {
+    LLVMValueRef v = load_lanes(e, define, a, mask, pass);
+    return from_memory(e, define->type, lanes, a->backwards ? reversed(e, v) : v);
   }
   LLVMValueRef from = a->offsets                         ? a->offsets
                       : e->device || bytes > DUMMY_BYTES ? a->pointer

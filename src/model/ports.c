@@ -86,6 +86,27 @@ static bool chosen_by(const tg_uop *gate) {
   return gate->op == TG_OP_AND && (gate->src[0]->lanes == 1 || gate->src[1]->lanes == 1);
 }
 
+/* The part of its executions in which a mask is true in all lanes, of steps of a vector along what it compares: lanes
+ * that stand side by side with a bound. Of another mask nothing is known: 0. */
+static double open_part(tg_cost_walk *w, const tg_uop *mask) {
+  if (mask->lanes == 1) return 1;
+  if (mask->op == TG_OP_AND) return fmin(open_part(w, mask->src[0]), open_part(w, mask->src[1]));
+  if (mask->op != TG_OP_LT || mask->src[1]->lanes > 1) return 0;
+  tg_bounds of = tg_bounds_of(w->j, mask->src[0]), below = tg_bounds_of(w->j, mask->src[1]);
+  double lanes = mask->lanes, from = (double)of.lo, steps = ((double)of.hi + 1 - from) / lanes;
+  return fmin(1, fmax(0, floor(((double)below.lo - from) / lanes) / ceil(steps)));
+}
+
+/* A load by a mask: an instruction; of elements that the target has none for, lane by lane, where the mask is not true
+ * in all lanes (jit/emit_memory.c): a question and a load that is put into the vector for each. */
+static double masked_load(tg_cost_walk *w, const tg_uop *u, double load, double n, tg_cost_ports *p) {
+  const tg_machine *m = w->machine;
+  if (tg_target_masks(w->target, (uint32_t)tg_type_bytes(u->type))) return fmax(load, n * m->masked_load);
+  double open = open_part(w, tg_gate(u)), lanes = (1 - open) * u->lanes;
+  p->instructions += 2 + 3 * lanes;
+  return open * load + lanes * fmax(m->insert_lane, 1 / m->load[0]);
+}
+
 static void count_load(tg_cost_walk *w, tg_cost_ports *p, const tg_uop *u) {
   const tg_machine *m = w->machine;
   double n = tg_cost_pieces(w, u), bytes = (double)u->lanes * tg_type_bytes(u->type), load = by_width(w, m->load, u);
@@ -94,7 +115,7 @@ static void count_load(tg_cost_walk *w, tg_cost_ports *p, const tg_uop *u) {
   if (chosen_by(gate)) count_choice(w, p);
   if (contiguous(u)) {
     bool masked = gate && gate->lanes > 1;
-    p->loads += (masked ? fmax(load, n * m->masked_load) : load) + n * crossing(w, u, bytes) * m->cross_load;
+    p->loads += (masked ? masked_load(w, u, load, n, p) : load) + n * crossing(w, u, bytes) * m->cross_load;
     p->instructions += masked ? 2 * n : n;
   } else if (steps > 0) {
     p->loads += load * steps;
@@ -106,17 +127,6 @@ static void count_load(tg_cost_walk *w, tg_cost_ports *p, const tg_uop *u) {
     p->shuffles += lane * u->lanes;
     p->instructions += 2.0 * u->lanes;
   }
-}
-
-/* The part of its executions in which a mask is true in all lanes, of steps of a vector along what it compares: lanes
- * that stand side by side with a bound. Of another mask nothing is known: 0. */
-static double open_part(tg_cost_walk *w, const tg_uop *mask) {
-  if (mask->lanes == 1) return 1;
-  if (mask->op == TG_OP_AND) return fmin(open_part(w, mask->src[0]), open_part(w, mask->src[1]));
-  if (mask->op != TG_OP_LT || mask->src[1]->lanes > 1) return 0;
-  tg_bounds of = tg_bounds_of(w->j, mask->src[0]), below = tg_bounds_of(w->j, mask->src[1]);
-  double lanes = mask->lanes, from = (double)of.lo, steps = ((double)of.hi + 1 - from) / lanes;
-  return fmin(1, fmax(0, floor(((double)below.lo - from) / lanes) / ceil(steps)));
 }
 
 /* Code may ask whether the mask is true in all lanes (jit/emit_memory.c): a test and a branch more. */
@@ -191,9 +201,9 @@ static double extremum_latency(const tg_cost_walk *w, const tg_uop *u) {
 
 static bool is_extremum(const tg_uop *u) { return tg_is_float(u->type) && (u->op == TG_OP_MAX || u->op == TG_OP_MIN); }
 
-/* A conversion between sizes, of vectors of the wider. On processors the bits of bf16 are those of an f32 shifted, which
- * the units of shuffles do, and are rounded by instructions for integers: two shifts, two additions, a bit, NaN's choice
- * of three, and a shuffle that joins two halves (jit/emit_convert.c). */
+/* A conversion between sizes, of vectors of the wider. On processors the bits of bf16 are those of an f32 shifted,
+ * which the units of shuffles do, and are rounded by instructions for integers: two shifts, two additions, a bit, NaN's
+ * choice of three, and a shuffle that joins two halves (jit/emit_convert.c). */
 static void count_conversion(tg_cost_walk *w, tg_cost_ports *p, const tg_uop *u) {
   const tg_uop *from = u->src[0], *wide = tg_type_bytes(from->type) > tg_type_bytes(u->type) ? from : u;
   bool to_brain = u->type == TG_BF16, brain = to_brain || from->type == TG_BF16;

@@ -424,7 +424,7 @@ void tg_target_derive(tg_target *t) {
   t->vector_registers = wide || !x86 ? 32 : 16;
   t->access_bytes = t->vector_bytes;
   t->fma = t->f16_convert = v3 || !x86;
-  t->masked_access = x86 ? v3 : (t->needs & A(SVE)) != 0;
+  t->masked_least = wide ? 1 : v3 ? 4 : !x86 && (t->needs & A(SVE)) ? 1 : 0;
   t->dot_u8s8 = wide && (t->needs & X(AVX512VNNI));
   t->dot_bf16 = wide && (t->needs & X(AVX512BF16));
   t->tile_i8 = wide && (t->needs & X(AMX_TILE)) && (t->needs & X(AMX_INT8));

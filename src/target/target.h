@@ -48,7 +48,9 @@ typedef struct tg_target {
   /* GPU: an instruction with three operands may have 32 bits in it as one of them */
   bool wide_constants;
   bool loads_matrices;        /* a warp loads 8 x 8 matrices of 16-bit elements from LOCAL together (ldmatrix) */
-  bool fma, f16_arithmetic, f16_convert, bf16_convert, masked_access;
+  bool fma, f16_arithmetic, f16_convert, bf16_convert;
+  /* bytes of the smallest elements that an instruction loads by a mask of lanes; 0: there is none */
+  uint32_t masked_least;
   bool dot_u8s8;              /* VPDPBUSD on 512 bits */
   bool dot_bf16;              /* VDPBF16PS on 512 bits */
   bool tile_i8;               /* AMX-INT8; on the host, also that the system lets this process use it */
@@ -106,6 +108,10 @@ static inline bool tg_target_takes_spirv(const tg_target *t) {
 }
 
 /* Can this machine run its code? The processor must have the instructions, and the system must save the registers. */
+/* Does an instruction load elements of this size by a mask of lanes? */
+static inline bool tg_target_masks(const tg_target *t, uint32_t bytes) {
+  return t->masked_least && bytes >= t->masked_least;
+}
 static inline bool tg_target_runs_here(const tg_target *t) { return !t->lacks[0]; }
 /* Bytes of the last cache that a core finds again: of L3 what other cores leave. */
 static inline double tg_target_kept(const tg_target *t) {

@@ -566,6 +566,24 @@ static void asked_masks(const char *target, double masked_store, bool asks) {
   tg_jit_close(jit);
 }
 
+/* Of elements that no instruction loads by a mask of lanes, a load asks as well. */
+static void asked_loads(const char *target, tg_type type, bool asks) {
+  tg_jit *jit = open_jit(target);
+  scene s = {.n = 0};
+  program_begin(&s.p, jit);
+  tg_job *j = &s.p.j;
+  const tg_uop *in = global(&s, "a", type, TG_ROLE_IN, 64), *out = global(&s, "r", type, TG_ROLE_OUT, 64),
+               *none = tg_is_float(type) ? tg_const_float(j, type, 0) : tg_const_int(j, type, 0);
+  const tg_uop *i = range_of(&s.p, "i", i64c(j, 8), TG_LOOP), *at = plus(&s, times(&s, i, 8), tg_iota(j, TG_I64, 8));
+  store(&s, out, at, load(&s, in, at, less(&s, at, 53), none), NULL, 0);
+  loop(&s, i);
+  bool ok = tg_protect(&j->env, program_compile, &s.p), asked = ok && strstr(s.p.ir, "= call i1 @llvm.vector.reduce.and");
+  CHECK(ok, "%s: %s", target, j->env.message);
+  CHECK(asked == asks, "%s, %s: %s:\n%s", target, tg_type_name[type], asked ? "asked" : "not asked", ok ? s.p.ir : "");
+  program_end(&s.p);
+  tg_jit_close(jit);
+}
+
 /* An operation that the target lacks becomes a call of nothing: an error that names it, not a kernel that jumps into the void. */
 static void missing_function(void) {
   tg_jit *jit = open_jit("x86-64-v2");
@@ -683,6 +701,12 @@ int main(int argc, char **argv) {
   }
   asked_masks("x86-64-v3", 12, true);
   asked_masks("x86-64-v3", 1, false);
+  asked_loads("x86-64-v3", TG_F32, false);
+  asked_loads("x86-64-v3", TG_BF16, true);
+  asked_loads("x86-64-v3", TG_U8, true);
+  asked_loads("x86-64-v4", TG_BF16, false);
+  asked_loads("x86-64-v2", TG_F32, true);
+  asked_loads("armv8-a", TG_F32, true);
   missing_function();
   misplaced(jit);
   tg_jit_close(jit);

@@ -35,7 +35,7 @@ static tg_target target_of(void) {
                  .l1 = 48 << 10,
                  .l2 = 2 << 20,
                  .fma = true,
-                 .masked_access = true};
+                 .masked_least = 4};
   return t;
 }
 
