@@ -2,6 +2,7 @@
  * Pass fma: a * b + c of f32 and f64 becomes FMA(a, b, c), with one rounding instead of two; a * b - c and c - a * b
  * likewise, with one operand negated. Only if the product has no other use, since it would be computed twice, and only
  * on targets with the instruction. From here on the interpreter, too, computes the value that is rounded once.
+ * Of a * b + c * d the second product is fused.
  *
  * A matrix instruction of integers that begins at 0 and whose result is added to something begins with that instead;
  * of several, each of which begins with the result of another, the first does. */
@@ -55,7 +56,8 @@ static const tg_uop *form_fma(tg_job *j, const tg_uop *old, const tg_uop *const 
   if (!s->floats) return NULL;
   if ((old->op != TG_OP_ADD && old->op != TG_OP_SUB) || (old->type != TG_F32 && old->type != TG_F64)) return NULL;
   bool minus = old->op == TG_OP_SUB;
-  /* the second operand first: where both are products, as in acc + a * b, the first (acc) stays a value */
+  /* Where both are products, the second one of the text is fused, whatever the schedule: rules leave such a sum's
+   * operands as they are. */
   for (uint32_t i = 2; i-- > 0;) {
     if (!product(s, old->src[i], src[i])) continue;
     const tg_uop *m = src[i], *c = src[1 - i];

@@ -122,8 +122,13 @@ static const tg_uop *ungated(tg_job *j, const tg_uop *v) {
   return tg_make(j, v->op, v->type, v->lanes, v->arg & ~(int64_t)TG_GATED, v->n - 1, v->src);
 }
 
+/* A sum of two products of floats keeps the author's order: pass fma fuses the second of them, and tg_order goes by
+ * numbers of ranges and nodes, which differ between two schedules of one text. */
 static const tg_uop *ordered(tg_job *j, const tg_uop *v) {
-  if (!(tg_ops[v->op].flags & TG_OPF_C) || tg_order(j, v->src[0], v->src[1]) <= 0) return NULL;
+  if (!(tg_ops[v->op].flags & TG_OPF_C)) return NULL;
+  bool products = v->src[0]->op == TG_OP_MUL && v->src[1]->op == TG_OP_MUL;
+  if (v->op == TG_OP_ADD && tg_is_float(v->type) && products) return NULL;
+  if (tg_order(j, v->src[0], v->src[1]) <= 0) return NULL;
   const tg_uop *src[2] = {v->src[1], v->src[0]};
   return tg_make(j, v->op, v->type, v->lanes, v->arg, 2, src);
 }
