@@ -345,6 +345,7 @@ void tg_nest_choose_all(tg_nest *n, const tg_uop *raised) {
       tg_nest_apply(n, from);
       continue;
     }
+    if (!plan) tg_nest_join_rows(n);
     if (plan || !n->reductions.n) continue;
     tg_nest_rows(n, i, buffers);
     tg_nest_blocks(n);

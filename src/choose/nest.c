@@ -2,6 +2,7 @@
  * What a nest of loops is: its perfect part, its stores, loads and reductions, how each access moves with a range, and
  * what may happen to an axis. */
 #include "choose/nest.h"
+#include "lower/sweep.h"
 #include <math.h>
 
 void tg_nest_emit(tg_nest *n, const char *format, ...) {
@@ -28,27 +29,73 @@ static int64_t stride_of(const tg_uop *define, uint32_t rank, uint32_t d) {
   return times < MANY ? times : 0;
 }
 
-tg_motion tg_access_motion(tg_job *j, const tg_uop *access, const tg_uop *range) {
-  enum { FAR = 1 << 20 };
+/* The offset of an access as one sum; false: some stride is not known, or there are too many terms. */
+static bool offset_of(tg_job *j, const tg_uop *access, tg_linear *all) {
   uint32_t rank = tg_access_rank(access);
   const tg_uop *define = tg_define_of(access->src[0]);
-  int64_t distance = 0;
-  bool moves = false;
+  *all = (tg_linear){.n = 0};
+  for (uint32_t d = 0; d < rank; d++) {
+    int64_t stride = stride_of(define, rank, d);
+    tg_linear own, sum;
+    tg_linear_of(j, access->src[1 + d], &own);
+    if (!stride || !tg_linear_add(j, all, &own, stride, &sum)) return false;
+    *all = sum;
+  }
+  return true;
+}
+
+enum { FAR = 1 << 20 };
+
+/* Adds how far apart two iterations of the range are in the sum, times stride; false: that differs, or is far. */
+static bool distance_within(tg_job *j, const tg_linear *f, int64_t stride, const tg_uop *range, int64_t *distance) {
+  for (uint32_t i = 0; i < f->n; i++) {
+    if (f->atom[i] != range && tg_uses(j, f->atom[i], range)) return false;
+    if (f->atom[i] == range && (f->coefficient[i] > FAR || f->coefficient[i] < -FAR)) return false;
+    if (f->atom[i] == range) *distance += f->coefficient[i] * stride;
+  }
+  return true;
+}
+
+/* The same where two digits of the range are what moves, m * (range % c) + m * c * (range / c): m. */
+static bool distance_of_digits(tg_job *j, const tg_linear *f, const tg_uop *range, int64_t *distance) {
+  int64_t part = 0, times = 0, c = 0;
+  for (uint32_t i = 0; i < f->n; i++) {
+    const tg_uop *u = f->atom[i];
+    if (!tg_uses(j, u, range)) continue;
+    bool digit = (u->op == TG_OP_MOD || u->op == TG_OP_IDIV) && u->src[0] == range && u->src[1]->op == TG_OP_CONST;
+    int64_t *to = u->op == TG_OP_MOD ? &part : &times;
+    bool far = f->coefficient[i] > FAR || f->coefficient[i] < -FAR;
+    if (!digit || *to || (c && u->src[1]->arg != c) || far) return false;
+    c = u->src[1]->arg;
+    *to = f->coefficient[i];
+  }
+  *distance = part;
+  return part && c > 0 && c < FAR && times == part * c;
+}
+
+bool tg_access_distance(tg_job *j, const tg_uop *access, const tg_uop *range, int64_t *distance) {
+  uint32_t rank = tg_access_rank(access), digits = 0;
+  const tg_uop *define = tg_define_of(access->src[0]);
+  tg_linear f;
+  bool known = true;
+  *distance = 0;
   for (uint32_t d = 0; d < rank; d++) {
     const tg_uop *u = access->src[1 + d];
     int64_t stride = stride_of(define, rank, d);
-    tg_linear f;
     if (!tg_uses(j, u, range)) continue;
-    if (!stride) return TG_STRIDES;
-    moves = true;
+    digits++;
     tg_linear_of(j, u, &f);
-    for (uint32_t i = 0; i < f.n; i++) {
-      if (f.atom[i] != range && tg_uses(j, f.atom[i], range)) return TG_STRIDES;
-      if (f.atom[i] == range && (f.coefficient[i] > FAR || f.coefficient[i] < -FAR)) return TG_STRIDES;
-      if (f.atom[i] == range) distance += f.coefficient[i] * stride;
-    }
+    known = known && stride && distance_within(j, &f, stride, range, distance);
   }
+  return known || (digits > 1 && offset_of(j, access, &f) && distance_of_digits(j, &f, range, distance));
+}
+
+tg_motion tg_access_motion(tg_job *j, const tg_uop *access, const tg_uop *range) {
+  int64_t distance;
+  bool moves = false;
+  for (uint32_t d = 0; d < tg_access_rank(access); d++) moves |= tg_uses(j, access->src[1 + d], range);
   if (!moves) return TG_STILL;
+  if (!tg_access_distance(j, access, range, &distance)) return TG_STRIDES;
   if (distance == 1 || distance == -1) return distance == 1 ? TG_CONTIGUOUS : TG_BACKWARDS;
   return distance && distance >= -TG_MOST_STEP && distance <= TG_MOST_STEP ? TG_NEAR : TG_STRIDES;
 }
@@ -194,20 +241,28 @@ static double shared_by(const tg_nest *n, const tg_uop *value, const around *a) 
   return times;
 }
 
+/* Bytes of the widest element that a statement computes with, on a host: what needs 16 bits is computed in 16. */
+static uint32_t widest_of(tg_job *j, const tg_target *t, const tg_uop *store) {
+  uint32_t count, bytes = 1;
+  const tg_uop **order = tg_toposort(j, t->lanes > 1 ? store : tg_narrow_integers(j, store, 1), &count);
+  for (uint32_t i = 0; i < count; i++) {
+    const tg_uop *u = order[i];
+    if (u->type == TG_INDEX || u->type == TG_VOID || u->op == TG_OP_CONST) continue;
+    bytes = (uint32_t)tg_type_bytes(u->type) > bytes ? (uint32_t)tg_type_bytes(u->type) : bytes;
+  }
+  return bytes;
+}
+
 static void read_store(tg_nest *n, const tg_uop *store, double times, const around *loops) {
   tg_job *j = n->j;
-  uint32_t count, bytes = 1;
+  uint32_t count, bytes = widest_of(j, n->l->target, store);
   const tg_uop **order = tg_toposort(j, store, &count);
   double ops = 0, terms = 1;
   tg_push(&j->env, &n->stores, store);
   for (uint32_t i = count; i-- > 0;) {
     const tg_uop *u = order[i];
     if (u->op == TG_OP_LOAD) tg_push(&j->env, &n->loads, u);
-    if (u->type != TG_INDEX && u->type != TG_VOID && u->op != TG_OP_CONST) {
-      uint32_t b = (uint32_t)tg_type_bytes(u->type);
-      bytes = b > bytes ? b : bytes;
-      ops += 1;
-    }
+    if (u->type != TG_INDEX && u->type != TG_VOID && u->op != TG_OP_CONST) ops += 1;
     if (u->op != TG_OP_REDUCE) continue;
     read_reduce(n, u, store);
     double all = 1;

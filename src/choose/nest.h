@@ -93,6 +93,10 @@ typedef enum {
   TG_STRIDES
 } tg_motion;
 tg_motion tg_access_motion(tg_job *j, const tg_uop *access, const tg_uop *range);
+/* How far apart in memory, in elements, two iterations are; false: that is not known, or differs. */
+bool tg_access_distance(tg_job *j, const tg_uop *access, const tg_uop *range, int64_t *distance);
+/* Rows shorter than a vector that follow one another in memory become one loop, in the program that is read. */
+void tg_nest_join_rows(tg_nest *n);
 /* Vectors along a range: blocks of `upcast` vectors without masks, then masked vectors for the rest. The loop over
  * blocks, NULL if there is none. */
 const char *tg_nest_vector(tg_nest *n, const char *name, const char *base, int64_t extent, const char *text,

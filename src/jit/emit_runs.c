@@ -2,7 +2,8 @@
  * Accesses whose lanes are digits of several subscripts, as a copy into another layout has after `fuse` and `lane`. For
  * example B[k + iota % 4, j + iota / 4] of 64 lanes reads four runs of sixteen contiguous elements each. Each run is
  * loaded as a vector; the vectors are concatenated and permuted by one shuffle. A gather would be one load per lane.
- * On a device stores go by runs too: an accumulator's registers lie side by side in pairs. */
+ * On a device stores go by runs too: an accumulator's registers lie side by side in pairs.
+ * Other lanes that lie near one another, as x[k + iota / 4 * 4 + 3], are picked out of two vectors. */
 #include <stdlib.h>
 #include "jit/emit_address.h"
 
@@ -87,14 +88,30 @@ static LLVMValueRef pick(tg_emitter *e, LLVMValueRef a, LLVMValueRef b, const ui
 /* The runs of an access: `count` of `n` elements each. */
 typedef struct { element of[MOST_LANES]; const tg_uop *factor[MOST_FACTORS]; uint32_t n, count; sum s; } runs;
 
-static bool find_runs(tg_emitter *e, const tg_uop *u, uint32_t lanes, runs *r) {
+static bool find_lanes(tg_emitter *e, const tg_uop *u, uint32_t lanes, runs *r) {
   *r = (runs){.n = 0};
   if (lanes > MOST_LANES || lanes & (lanes - 1) || u->src[1]->lanes != lanes) return false;
   tg_emit_take_apart(e, &r->s, u->src[1]);
-  if (!find_elements(&r->s, lanes, r->of, r->factor) || r->s.scalars_n + MOST_FACTORS > MAX_TERMS) return false;
+  return find_elements(&r->s, lanes, r->of, r->factor) && r->s.scalars_n + MOST_FACTORS <= MAX_TERMS;
+}
+
+static bool find_runs(tg_emitter *e, const tg_uop *u, uint32_t lanes, runs *r) {
+  if (!find_lanes(e, u, lanes, r)) return false;
   r->n = length_of(r->of, lanes, e->device ? FEWEST_ON_DEVICE : FEWEST);
   r->count = r->n ? lanes / r->n : 0;
   return r->n;
+}
+
+/* How far apart the first and the last element are, that included, if no scalar moves lanes against one another and two
+ * vectors hold as many. 0: else. */
+static uint32_t span_of(const runs *r, uint32_t lanes) {
+  for (uint32_t l = 0; l < lanes; l++)
+    for (int i = 0; i < MOST_FACTORS; i++)
+      if (r->of[l].factor[i]) return 0;
+  int64_t span;
+  return __builtin_sub_overflow(r->of[lanes - 1].offset, r->of[0].offset, &span) || span < 1 || span >= 2 * lanes
+             ? 0
+             : (uint32_t)span + 1;
 }
 
 /* The address of run g, as terms. */
@@ -128,11 +145,33 @@ uint32_t tg_emit_runs_alignment(tg_emitter *e, const tg_uop *u, uint32_t lanes, 
   return least;
 }
 
+/* Lanes in any order that lie within two vectors, as those of one channel of four that all four multiply: two loads,
+ * from the first element and up to the last, and a shuffle. Nothing outside is touched. */
+static LLVMValueRef within_two(tg_emitter *e, const tg_uop *u, const runs *r) {
+  uint32_t lanes = u->lanes, span = span_of(r, lanes), wide = 1, at[MOST_LANES], align;
+  if (!span || e->device) return NULL;
+  while (2 * wide <= span && 2 * wide <= lanes) wide *= 2;
+  LLVMTypeRef type = tg_emit_memory_type(e, tg_define_of(u->src[0])->type, wide);
+  LLVMValueRef half[2];
+  for (uint32_t i = 0; i < 2; i++) {
+    sum own = run_at(e, r, 0);
+    own.constant = (int64_t)((uint64_t)own.constant + (i ? span - wide : 0));
+    LLVMValueRef p = run_pointer(e, u, &own, &align);
+    LLVMSetAlignment(half[i] = LLVMBuildLoad2(e->b, type, p, ""), align);
+  }
+  for (uint32_t l = 0; l < lanes; l++) {
+    uint32_t offset = (uint32_t)(r->of[l].offset - r->of[0].offset);
+    at[r->of[l].lane] = offset < wide ? offset : wide + offset - (span - wide);
+  }
+  return pick(e, half[0], half[1], at, lanes);
+}
+
 LLVMValueRef tg_emit_runs(tg_emitter *e, const tg_uop *u, LLVMValueRef mask, LLVMValueRef other) {
   runs *r = tg_new(&e->j->env, runs, 1);
   LLVMValueRef part[MOST_LANES];
   uint32_t at[MOST_LANES], lanes = u->lanes, align;
-  if ((e->device && mask) || !find_runs(e, u, lanes, r)) return NULL;
+  if (e->device && mask) return NULL;
+  if (!find_runs(e, u, lanes, r)) return mask || !find_lanes(e, u, lanes, r) ? NULL : within_two(e, u, r);
   LLVMTypeRef type = tg_emit_memory_type(e, tg_define_of(u->src[0])->type, r->n);
   for (uint32_t g = 0; g < r->count; g++) {
     sum own = run_at(e, r, g);

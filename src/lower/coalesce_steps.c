@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Part of pass coalesce: loads whose lanes lie a few elements apart, where others take the places between, as those of
- * the real and the imaginary parts of complex numbers, or of the columns that a pooling takes together. As many as a
- * lane is wide become contiguous loads, from whose vectors each picks its lanes:
+ * the real and the imaginary parts of complex numbers, the colours of a picture, or of the columns that a
+ * pooling takes together. As many as a lane is wide become contiguous loads, from whose vectors each picks its lanes:
  *
  *   x[b + 2 iota], x[b + 2 iota + 1]      lanes 0, 2, .. and 1, 3, .. of x[b + iota], x[b + n + iota]
  *
@@ -11,6 +11,7 @@
 #include "lower/sweep.h"
 
 enum { LANES = 64 };   /* at most */
+enum { LONGEST_ROW = 3 };
 
 /* Lane l is element rest + constant + step * l of the last dimension; or, where that is but `step` long, of the last
  * two, which then are counted as one (last: so it is). */
@@ -28,8 +29,8 @@ int64_t tg_short_rows(tg_job *j, const tg_uop *load) {
   const tg_uop *define = tg_define_of(load->src[0]), *last = define->src[rank - 1];
   tg_linear t;
   bool lanes = false;
-  if (define->arg >> 32 & TG_STRIDED || last->op != TG_OP_CONST || last->arg != 2 || load->lanes <= last->arg ||
-      load->src[rank]->op != TG_OP_CONST)
+  if (define->arg >> 32 & TG_STRIDED || last->op != TG_OP_CONST || last->arg < 2 || last->arg > LONGEST_ROW ||
+      load->lanes <= last->arg || load->src[rank]->op != TG_OP_CONST)
     return 0;
   for (uint32_t d = 0; d + 2 < rank; d++)
     if (load->src[1 + d]->lanes > 1) return 0;

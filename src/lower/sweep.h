@@ -59,9 +59,9 @@ const tg_uop *tg_transpose_gathers(tg_job *j, const tg_uop *sink);
  * and is not at home. */
 uint32_t *tg_homes_of(tg_job *j, const tg_sweep *w, const tg_uop *sink);
 bool tg_is_home(uint32_t home);
-/* coalesce_steps.c: 2 if that is how long the last dimension is, and the load's lanes are neighbours along the one
- * before it, as of complex numbers: then two contiguous vectors have them. Else 0: of more, a transpose takes fewer
- * shuffles. */
+/* coalesce_steps.c: 2 or 3 if that is how long the last dimension is, and the load's lanes are neighbours along the one
+ * before it, as of complex numbers or of three colours: then as many contiguous vectors have them. Else 0: of four, a
+ * transpose takes fewer shuffles; of three it reads rows under masks. */
 int64_t tg_short_rows(tg_job *j, const tg_uop *load);
 /* coalesce_steps.c: loads with gaps between their lanes that others take become contiguous ones, of which each picks
  * its lanes. Needs subscripts in their final forms. */
@@ -69,6 +69,9 @@ const tg_uop *tg_share_steps(tg_job *j, const tg_target *target, const tg_uop *s
 /* coalesce_stores.c: stores with gaps between their lanes that fill each other's become contiguous ones. Needs
  * subscripts in their final forms. */
 const tg_uop *tg_interleave_stores(tg_job *j, const tg_uop *sink);
+/* types_narrow.c, part of pass types on hosts: integers of 32 bits that end as such of at most 16 are computed in 16.
+ * Those of fewer lanes than `least` are left. */
+const tg_uop *tg_narrow_integers(tg_job *j, const tg_uop *sink, uint32_t least);
 /* coalesce_pieces.c, part of pass coalesce on targets with warps */
 const tg_uop *tg_pick_pieces(tg_job *j, const tg_uop *sink);
 /* linear_gates.c: accesses under one gate become neighbours in their list */

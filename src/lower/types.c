@@ -7,6 +7,7 @@
  * f32 has more than twice the bits of each small type, so rounding + - * / sqrt to f32 first does not change the
  * result; FMA is computed in f64 and rounded to odd. Every conversion goes through f32 such that double rounding
  * cannot occur: 64-bit integers are first clamped just past the largest value of the type, f64 is rounded to odd. */
+#include "lower/sweep.h"
 #include "lower/types_lookup.h"
 
 typedef const tg_uop *node;
@@ -254,5 +255,6 @@ static node legalize(tg_job *j, node old, node const *src, void *user) {
 const tg_uop *tg_pass_types(tg_job *j, const tg_lowering *l, const tg_uop *sink) {
   abilities k = {l->target->f16_convert || l->target->f16_arithmetic, l->target->f16_arithmetic, l->target->fma,
                  l->target};
-  return tg_map(j, sink, legalize, NULL, &k);
+  sink = tg_map(j, sink, legalize, NULL, &k);
+  return l->target->lanes > 1 ? sink : tg_narrow_integers(j, sink, 2);
 }

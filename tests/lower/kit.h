@@ -133,7 +133,7 @@ static inline kit_memory kit_run(node sink, const kit_memory *from, const int64_
 }
 
 static const struct { const char *name; tg_pass_fn *run; } kit_passes[] = {
-  {"reduce", tg_pass_reduce}, {"fma", tg_pass_fma}, {"expand", tg_pass_expand}, {"place", tg_pass_place},
+  {"reduce", tg_pass_reduce}, {"fma", tg_pass_fma}, {"expand", tg_pass_expand}, {"place", tg_pass_place}, {"types", tg_pass_types},
   {"coalesce", tg_pass_coalesce}, {"index", tg_pass_index}, {"linear", tg_pass_linear},
 };
 

@@ -257,6 +257,38 @@ static node blocks(const int64_t *params) {
   return tg_sink(j, 4, (node[]){A, S, Y, tg_end(j, i, n, st)});
 }
 
+/* Arithmetic of 32 bits on what has at most 16, any of it, which ends as such again: pass types computes it in 16 where it
+ * may. */
+static node any_bytes(const node *leaf, uint32_t leaves, uint32_t depth) {
+  static const tg_op ops[] = {TG_OP_ADD, TG_OP_SUB, TG_OP_MUL, TG_OP_ADD, TG_OP_MUL, TG_OP_AND, TG_OP_OR, TG_OP_XOR, TG_OP_MIN, TG_OP_MAX,
+                              TG_OP_IDIV, TG_OP_MOD, TG_OP_CDIV, TG_OP_CMOD, TG_OP_SHR, TG_OP_SHL, TG_OP_NEG, TG_OP_ABS, TG_OP_NOT, TG_OP_WHERE};
+  if (!depth || !pick(5)) return pick(4) ? tg_cast(j, TG_I32, leaf[pick(leaves)]) : tg_const_int(j, TG_I32, pick(2) ? (int64_t)pick(300) - 40 : (int64_t)pick(70000));
+  tg_op op = ops[pick(TG_COUNT(ops))];
+  node a = any_bytes(leaf, leaves, depth - 1), b = any_bytes(leaf, leaves, depth - 1);
+  if (op == TG_OP_NEG || op == TG_OP_ABS || op == TG_OP_NOT) return tg_op1(j, op, a);
+  if (op == TG_OP_WHERE) return tg_op3(j, op, lt(a, b), b, any_bytes(leaf, leaves, depth - 1));
+  if (op == TG_OP_SHR || op == TG_OP_SHL) b = tg_const_int(j, TG_I32, (int64_t)pick(20));
+  if (op >= TG_OP_IDIV && op <= TG_OP_CMOD && pick(3)) b = tg_const_int(j, TG_I32, 1 + (int64_t)pick(400));
+  return tg_op2(j, op, a, b);
+}
+
+static node bytes(const int64_t *params) {
+  (void)params;
+  static const tg_type types[] = {TG_U8, TG_I8, TG_U16, TG_I16};
+  node i = range_of("i", I(16), TG_LANE), N = I(16), A = GLOBAL("A", TG_ROLE_IN, TG_U8, N), B = GLOBAL("B", TG_ROLE_IN, TG_I8, N), C = GLOBAL("C", TG_ROLE_IN, types[2 + pick(2)], N), D = GLOBAL("D", TG_ROLE_IN, TG_U8, N);
+  tg_type to = types[pick(4)];
+  node Y = GLOBAL("Y", TG_ROLE_OUT, to, N), leaf[4] = {LOAD(A, i), LOAD(D, i), LOAD(B, i), LOAD(C, i)}, v;
+  uint32_t leaves = 2 + pick(3);
+  if (pick(4)) v = any_bytes(leaf, leaves, 2 + pick(3));
+  else {   /* a mean with weights, whose bound is at corners */
+    node x = tg_cast(j, TG_I32, leaf[0]), w = tg_cast(j, TG_I32, leaf[1]), all = tg_const_int(j, TG_I32, 250 + (int64_t)pick(8));
+    v = add(mul(x, w), mul(tg_cast(j, TG_I32, LOAD(A, sub(I(15), i))), sub(all, w)));
+    v = tg_op2(j, pick(2) ? TG_OP_IDIV : TG_OP_SHR, add(v, tg_const_int(j, TG_I32, (int64_t)pick(600))), tg_const_int(j, TG_I32, pick(2) ? 8 : 9));
+  }
+  node st = STORE(Y, tg_cast(j, to, v), NULL, i);
+  return tg_sink(j, 6, (node[]){A, B, C, D, Y, tg_end(j, i, 1, &st)});
+}
+
 /* The last column is there only where loop q runs: its gather is none of the others'. */
 static node blocks_apart(const int64_t *params) {
   (void)params;
@@ -276,7 +308,7 @@ int main(int argc, char **argv) {
   static const struct { const char *name; build_fn *build; const char *first; } cases[] = {
     {"matmul", matmul, NULL}, {"whole sum", whole_sum, NULL}, {"rows", rows, NULL}, {"convolution", convolution, NULL}, {"triangular", triangular, NULL},
     {"argmax", argmax, NULL}, {"lockstep", lockstep, NULL}, {"prefix", prefix, NULL}, {"gather", gather, NULL}, {"divisions", divisions, NULL}, {"symbolic", symbolic, NULL},
-    {"recurrence", recurrence, NULL}, {"vectors", vectors, "coalesce"}, {"blocks", blocks, "coalesce"}, {"blocks apart", blocks_apart, "coalesce"},
+    {"bytes", bytes, NULL}, {"recurrence", recurrence, NULL}, {"vectors", vectors, "coalesce"}, {"blocks", blocks, "coalesce"}, {"blocks apart", blocks_apart, "coalesce"},
   };
   (void)in_order;
   for (size_t c = 0; c < TG_COUNT(cases); c++)

@@ -487,6 +487,20 @@ KERNEL(quantise) {
   }
 }
 
+KERNEL(rgb2y) {
+  long N = n[0];
+  IN(uint8_t, x, 0); OUT(uint8_t, y, 1);
+  for (long i = 0; i < N; i++) y[i] = (uint8_t)((x[3 * i] * 77 + x[3 * i + 1] * 150 + x[3 * i + 2] * 29) >> 8);
+}
+
+KERNEL(blend) {
+  long N = n[0];
+  IN(uint8_t, a, 0); IN(uint8_t, c, 1); OUT(uint8_t, y, 2);
+  for (long i = 0; i < N; i++)
+    for (long k = 0; k < 4; k++)
+      y[4 * i + k] = (uint8_t)((a[4 * i + k] * a[4 * i + 3] + c[4 * i + k] * (255 - a[4 * i + 3]) + 127) / 255);
+}
+
 KERNEL(options) {
   long N = n[0];
   IN(float, S, 0); IN(float, K, 1); IN(float, T, 2); OUT(float, call, 3); OUT(float, put, 4);
@@ -592,6 +606,7 @@ KERNEL(scores) {
 
 const bench_plain bench_plains[] = {{"argmax", argmax},
                                     {"bf16mm", bf16mm},
+                                    {"blend", blend},
                                     {"bmm", bmm},
                                     {"columns", columns},
                                     {"conv3x3", convolution},
@@ -623,6 +638,7 @@ const bench_plain bench_plains[] = {{"argmax", argmax},
                                     {"q4", q4},
                                     {"q8", q8},
                                     {"quantise", quantise},
+                                    {"rgb2y", rgb2y},
                                     {"rmsnorm", rmsnorm},
                                     {"rope", rope},
                                     {"scan", scan},
