@@ -59,7 +59,28 @@ const char *tg_nest_cut_text(tg_nest *n, const tg_uop *range, const char *text) 
   return text ? text : text_around(n, range);
 }
 
-const char *tg_nest_loop_vector(tg_nest *n, const tg_nest_loop *l, uint32_t upcast) {
+/* How many times the lanes of what is computed a vector of what the loop stores has, if those are integers of fewer
+ * bits, packed as vectors are narrowed, and all that is read lies side by side: with so many lanes one is packed whole,
+ * where copies side by side are packed piece by piece. 1: else, or no whole number of such vectors. */
+static uint32_t packed(const tg_nest *n, const tg_nest_loop *l) {
+  uint32_t most = 0;
+  for (uint32_t i = 1; i < l->end->n; i++) {
+    const tg_uop *store = l->end->src[i];
+    if (store->op != TG_OP_STORE || !tg_is_int(tg_stored(store)->type) || tg_gate(store)) return 1;
+    uint32_t count, lanes = n->l->target->vector_bytes / (uint32_t)tg_type_bytes(tg_stored(store)->type);
+    const tg_uop **order = tg_toposort(n->j, store, &count);
+    for (uint32_t k = 0; k < count; k++) {
+      if (order[k]->op != TG_OP_LOAD && order[k] != store) continue;
+      tg_motion m = tg_access_motion(n->j, order[k], l->range);
+      if (m != TG_CONTIGUOUS && (m != TG_STILL || order[k] == store)) return 1;
+    }
+    if (most && lanes != most) return 1;
+    most = lanes;
+  }
+  return most > n->lanes && l->extent > 0 && l->extent % most == 0 ? most / n->lanes : 1;
+}
+
+static const char *loop_vector(tg_nest *n, const tg_nest_loop *l, uint32_t upcast) {
   tg_nest_axis a = tg_nest_axis_of(n, l->name);
   int64_t rest = l->extent > (int64_t)n->lanes && n->lanes > 1 ? l->extent % n->lanes : 0;
   if (a.alike && a.cut && rest > 1 && !(rest & (rest - 1))) { /* what is left fills a narrower vector: no mask */
@@ -73,6 +94,14 @@ const char *tg_nest_loop_vector(tg_nest *n, const tg_nest_loop *l, uint32_t upca
     return tg_nest_vector(n, l->name, l->base, l->extent, tg_nest_cut_text(n, l->range, l->extent_text), upcast, a.cut);
   tg_nest_emit(n, "lane %s %u as %s.p %s.w", l->name, n->lanes, l->base, l->base);
   return tg_format(&n->j->env, "%s.p", l->base);
+}
+
+const char *tg_nest_loop_vector(tg_nest *n, const tg_nest_loop *l, uint32_t upcast) {
+  uint32_t lanes = n->lanes, times = packed(n, l);
+  n->lanes *= times;
+  const char *outer = loop_vector(n, l, upcast > times ? upcast / times : 1);
+  n->lanes = lanes;
+  return outer;
 }
 
 const char *tg_nest_vector(tg_nest *n, const char *name, const char *base, int64_t extent, const char *text,

@@ -118,7 +118,7 @@ static LLVMValueRef narrow(tg_emitter *e, LLVMTypeRef to, uint32_t lanes, LLVMVa
 /* With a conversion of numbers that fit alone, so that an optimiser knows what each operation is on any target. Limits
  * that the float has exactly (all of at most 24 bits of f32) are limits before the conversion; at the others what is
  * beyond is chosen behind it. */
-static LLVMValueRef saturate_by_parts(tg_emitter *e, tg_type type, uint32_t lanes, LLVMValueRef x) {
+static LLVMValueRef saturate_by_parts(tg_emitter *e, tg_type type, uint32_t lanes, LLVMValueRef x, bool nearest) {
   LLVMTypeRef from = LLVMTypeOf(x), real = lanes > 1 ? LLVMGetElementType(from) : from,
               to = tg_emit_type(e, type, lanes), scalar = tg_emit_type(e, type, 1);
   bool is_signed = tg_is_signed(type), wide = LLVMGetTypeKind(real) == LLVMDoubleTypeKind;
@@ -129,6 +129,12 @@ static LLVMValueRef saturate_by_parts(tg_emitter *e, tg_type type, uint32_t lane
   if (bits <= (wide ? DBL_MANT_DIG : FLT_MANT_DIG)) {
     LLVMValueRef most = tg_emit_splat(e, LLVMConstReal(real, ldexp(1, bits) - 1), lanes, 0);
     x = LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealOLT, x, most, ""), x, most, "");
+    if (nearest) {
+      LLVMTypeRef both[2] = {tg_emit_type(e, TG_I32, lanes), from};
+      LLVMValueRef fn = LLVMGetIntrinsicDeclaration(e->m, LLVMLookupIntrinsicID("llvm.lrint", 10), both, 2);
+      x = LLVMBuildCall2(e->b, LLVMGlobalGetValueType(fn), fn, &x, 1, "");
+      return narrow(e, to, lanes, x, is_signed, bits);
+    }
     if (width >= 32) return is_signed ? LLVMBuildFPToSI(e->b, x, to, "") : LLVMBuildFPToUI(e->b, x, to, "");
     return narrow(e, to, lanes, LLVMBuildFPToSI(e->b, x, tg_emit_type(e, TG_I32, lanes), ""), is_signed, bits);
   }
@@ -143,7 +149,7 @@ static LLVMValueRef saturate_by_parts(tg_emitter *e, tg_type type, uint32_t lane
 /* LLVM's operation is an instruction or two for one number, and goes through a CPU's vector one number after the other.
  * SPIR-V leaves open what comes out of numbers that do not fit. */
 static LLVMValueRef saturate(tg_emitter *e, tg_type type, uint32_t lanes, LLVMValueRef x) {
-  if (e->tasks || (lanes > 1 && !e->device)) return saturate_by_parts(e, type, lanes, x);
+  if (e->tasks || (lanes > 1 && !e->device)) return saturate_by_parts(e, type, lanes, x, false);
   const char *name = tg_is_signed(type) ? "llvm.fptosi.sat" : "llvm.fptoui.sat";
   LLVMTypeRef both[2] = {tg_emit_type(e, type, lanes), LLVMTypeOf(x)};
   unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
@@ -151,10 +157,19 @@ static LLVMValueRef saturate(tg_emitter *e, tg_type type, uint32_t lanes, LLVMVa
   return LLVMBuildCall2(e->b, LLVMGlobalGetValueType(fn), fn, &x, 1, "");
 }
 
+/* Is the number rounded first, in vectors of which x86 has an instruction that does both? Limits that are integers may
+ * as well come before. */
+static bool rounds_and_converts(const tg_emitter *e, const tg_uop *u) {
+  return u->src[0]->op == TG_OP_ROUND && u->src[0]->type == TG_F32 && u->lanes > 1 && !e->tasks && !e->device &&
+         e->target->arch == TG_ARCH_X86_64 && u->type != TG_INDEX && tg_is_int(u->type) && tg_type_bits(u->type) < 32;
+}
+
 LLVMValueRef tg_emit_cast(tg_emitter *e, const tg_uop *u) {
   tg_type to = u->type, from = u->src[0]->type;
   LLVMValueRef x = tg_emit_fields(e, u);
   if (x) return x;
+  if (rounds_and_converts(e, u))
+    return saturate_by_parts(e, to, u->lanes, tg_emit_get(e, u->src[0]->src[0], u->lanes), true);
   x = tg_emit_get(e, u->src[0], u->lanes);
   LLVMTypeRef type = tg_emit_type(e, to, u->lanes);
   if (to == from) return x;

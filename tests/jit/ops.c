@@ -15,10 +15,12 @@ static uint64_t load_bits(const char *data, tg_type t, size_t i) {
   return bits;
 }
 
-typedef struct { tg_op op; tg_type type, from, first; uint32_t lanes; int arity; } one_case;
+typedef struct { tg_op op; tg_type type, from, first; uint32_t lanes; int arity; tg_op before; } one_case;   /* before: of the first operand; 0: nothing */
 
 static bool meaning(const one_case *c, const tg_value *v, tg_value *r) {
-  if (c->op == TG_OP_CAST) return tg_convert(c->type, c->from, v[0], r);
+  tg_value x = v[0];
+  if (c->before && !tg_evaluate(c->before, c->from, c->from, v, &x)) return false;
+  if (c->op == TG_OP_CAST) return tg_convert(c->type, c->from, x, r);
   if (c->op == TG_OP_BITCAST) return tg_reinterpret(c->type, c->from, v[0], r);
   return tg_evaluate(c->op, c->type, c->from, v, r);
 }
@@ -33,6 +35,7 @@ static void build(program *p, const one_case *c, int64_t n) {
   const tg_uop *at = body[b++] = tg_op2(j, TG_OP_MUL, i, i64c(j, c->lanes));
   if (c->lanes > 1) at = body[b++] = tg_op2(j, TG_OP_ADD, at, tg_iota(j, TG_I64, c->lanes));
   for (int k = 0; k < c->arity; k++) arg[k] = body[b++] = tg_load(j, in[k], &at, NULL, NULL, 0);
+  if (c->before) arg[0] = body[b++] = tg_op1(j, c->before, arg[0]);
   const tg_uop *v = body[b++] = tg_make(j, c->op, c->type, c->lanes, 0, (uint32_t)c->arity, arg);
   body[b++] = tg_store(j, out, &at, v, NULL, 0);
   add(p, tg_end(j, i, b, body));
@@ -123,7 +126,7 @@ static void check_constants(tg_jit *jit, tg_op op, tg_type t, uint32_t lanes, ch
 /* NaNs of every payload stay NaNs. */
 static void check_payloads(tg_jit *jit, tg_type to, uint32_t lanes, char *data, char *result) {
   static const uint32_t payloads[] = {0x7f800001, 0x7f807fff, 0x7f80ffff, 0x7fffffff, 0x7fff8000, 0xff800001, 0xffffffff, 0xffff8000, 0x7fc00000, 0xffc00001, 0x7fbfffff, 0xff80ffff};
-  one_case c = {TG_OP_CAST, to, TG_F32, TG_F32, lanes, 1};
+  one_case c = {TG_OP_CAST, to, TG_F32, TG_F32, lanes, 1, 0};
   uint32_t n = TG_COUNT(payloads) / lanes * lanes;
   program p;
   program_begin(&p, jit);
@@ -147,18 +150,21 @@ static uint32_t lanes_for(uint32_t serial) {
   return widths[serial % TG_COUNT(widths)];
 }
 
-/* What is emitted in its own way where vectors are as wide as the target's: extrema, and conversions to integers. */
+/* What is emitted in its own way where vectors are as wide as the target's: extrema, and conversions to integers, rounded first
+ * as well. */
 static void check_whole_vectors(tg_jit *jit, char *data[4]) {
   static const tg_type floats[] = {TG_F32, TG_F64};
   for (uint32_t f = 0; f < TG_COUNT(floats); f++) {
     uint32_t lanes = tg_jit_target(jit)->vector_bytes / (uint32_t)tg_type_bytes(floats[f]);
     for (uint32_t max = 0; max < 2; max++) {
-      one_case c = {max ? TG_OP_MAX : TG_OP_MIN, floats[f], floats[f], floats[f], lanes, 2};
+      one_case c = {max ? TG_OP_MAX : TG_OP_MIN, floats[f], floats[f], floats[f], lanes, 2, 0};
       check_case(jit, &c, data);
     }
     for (uint32_t t = 0; t < TG_COUNT(types); t++) {
       if (tg_is_float(types[t]) || types[t] == TG_BOOL) continue;
-      one_case c = {TG_OP_CAST, types[t], floats[f], floats[f], lanes, 1};
+      one_case c = {TG_OP_CAST, types[t], floats[f], floats[f], lanes, 1, 0};
+      check_case(jit, &c, data);
+      c.before = TG_OP_ROUND;   /* one instruction for both */
       check_case(jit, &c, data);
     }
   }
@@ -172,7 +178,7 @@ int main(int argc, char **argv) {
   for (uint32_t op = TG_OP_CAST; op < TG_OP__COUNT; op++)
     for (uint32_t t = 0; t < TG_COUNT(types) && tg_ops[op].flags & TG_OPF_W && op != TG_OP_CAST && op != TG_OP_BITCAST; t++) {
       if (op == TG_OP_FMA && !tg_jit_target(jit)->fma) continue;   /* pass types leaves none */
-      one_case c = {(tg_op)op, tg_ops[op].flags & TG_OPF_B ? TG_BOOL : types[t], types[t], op == TG_OP_WHERE ? TG_BOOL : types[t], lanes_for(serial++), tg_ops[op].arity};
+      one_case c = {(tg_op)op, tg_ops[op].flags & TG_OPF_B ? TG_BOOL : types[t], types[t], op == TG_OP_WHERE ? TG_BOOL : types[t], lanes_for(serial++), tg_ops[op].arity, 0};
       tg_value probe[3] = {{0}}, r;
       if (!tg_evaluate(c.op, c.type, c.from, probe, &r)) continue;
       check_case(jit, &c, data);
@@ -181,7 +187,7 @@ int main(int argc, char **argv) {
   for (uint32_t a = 0; a < TG_COUNT(stored); a++)
     for (uint32_t b = 0; b < TG_COUNT(stored); b++) {
       if (!has_type(jit, stored[a]) || !has_type(jit, stored[b])) continue;
-      one_case c = {TG_OP_CAST, stored[b], stored[a], stored[a], lanes_for(serial++), 1};
+      one_case c = {TG_OP_CAST, stored[b], stored[a], stored[a], lanes_for(serial++), 1, 0};
       check_case(jit, &c, data);
       if (tg_type_bits(stored[a]) != tg_type_bits(stored[b]) || a == b) continue;
       c.op = TG_OP_BITCAST;

@@ -75,12 +75,14 @@ static void check_kept(const choice *c, const char *name) {
   CHECK(!strncmp(c->words, "keep ", 5) == again, "%s on %s: %.60s", name, c->target.name, c->words);
 }
 
-/* What needs 16 bits has as many lanes as that is; rows of a few bytes are joined. */
+/* What needs 16 bits has as many lanes as that is; rows of a few bytes are joined; a row to bytes fills a vector of them. */
 static void check_bytes(const choice *c, const char *name) {
   char lanes[32];
-  bool grey = !strcmp(name, "rgb2y.tg"), blend = !strcmp(name, "blend.tg");
+  bool row = !strcmp(name, "quantise.tg"), grey = !strcmp(name, "rgb2y.tg"), blend = !strcmp(name, "blend.tg");
   snprintf(lanes, sizeof lanes, " %u as ", c->target.vector_bytes / 2);
   CHECK(!(grey || blend) || strstr(c->words, lanes), "%s on %s: not%sby lanes: %.200s", name, c->target.name, lanes, c->words);
+  snprintf(lanes, sizeof lanes, " %u as q", c->target.vector_bytes);
+  CHECK(!row || strstr(c->words, lanes), "%s on %s: not%s: %.300s", name, c->target.name, lanes, c->words);
   CHECK(strncmp(c->words, "fuse i c ", 9) == 0 || !blend, "%s on %s: %.60s", name, c->target.name, c->words);
 }
 
