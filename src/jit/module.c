@@ -291,9 +291,7 @@ static void emit_assembly(compile *k) {
     k->machine = borrow_machine(k->jit);
   }
   if (!emitted) return;
-  char *text = tg_strndup(&k->j->env, LLVMGetBufferStart(k->buffer), LLVMGetBufferSize(k->buffer));
-  raise_version(k, text);
-  *k->asm_text = text;
+  *k->asm_text = tg_strndup(&k->j->env, LLVMGetBufferStart(k->buffer), LLVMGetBufferSize(k->buffer));
   LLVMDisposeMemoryBuffer(k->buffer);
   k->buffer = NULL;
 }
@@ -356,13 +354,13 @@ static void run_compile(void *p) {
   }
   if (k->only_build) return;
   if (k->e->tasks && (k->message = tg_tasks_scalars(k->e->m, k->machine))) check_diagnostics(k);
-  if (k->asm_text) emit_assembly(k);
+  bool text = k->jit->target.arch == TG_ARCH_NVPTX;
+  if (k->asm_text && !text) emit_assembly(k);
   check_diagnostics(k);
   if (k->e->tasks) {
     emit_spirv(k);
     return;
   }
-  bool text = k->jit->target.arch == TG_ARCH_NVPTX;
   emit_file(k, k->e->m, text ? LLVMAssemblyFile : LLVMObjectFile);
   check_diagnostics(k);
   size_t n = LLVMGetBufferSize(k->buffer);
@@ -371,6 +369,7 @@ static void run_compile(void *p) {
   memcpy(k->object.data, LLVMGetBufferStart(k->buffer), n);
   if (text) {
     raise_version(k, k->object.data);
+    if (k->asm_text) *k->asm_text = k->object.data;   /* the object of such a target is its text */
     return;
   }
   const char *missing = tg_object_undefined(k->object.data, k->object.bytes);

@@ -25,7 +25,7 @@ static const tg_uop *lane_of(tg_job *j, const tg_uop *old, const tg_uop *const *
 /* The subscripts in one lane of the vector; false if one is not constant. */
 static bool element(tg_job *j, const tg_uop *access, uint32_t lane, const tg_uop **sub) {
   for (uint32_t i = 0; i < tg_access_rank(access); i++) {
-    sub[i] = tg_sweep_map(j, access->src[1 + i], lane_of, &lane);
+    sub[i] = tg_map(j, access->src[1 + i], lane_of, NULL, &lane);
     if (sub[i]->op != TG_OP_CONST) return false;
   }
   return true;
@@ -46,7 +46,7 @@ static const tg_uop *together(tg_job *j, const tg_uop *old, const tg_uop *const 
 
 static void apart(state *s, const tg_uop *u, const tg_uop ***list, uint32_t *n, uint32_t *cap) {
   tg_job *j = s->j;
-  const tg_uop *sub[16], *whole = u->op == TG_OP_STORE || u->op == TG_OP_PREFETCH ? tg_sweep_map(j, u, together, s) : u;
+  const tg_uop *sub[16], *whole = u->op == TG_OP_STORE || u->op == TG_OP_PREFETCH ? tg_map(j, u, together, NULL, s) : u;
   uint32_t width = u->op == TG_OP_STORE && in_pieces(s, u) ? width_of(u) : 1;
   if (u->op == TG_OP_END) {
     const tg_uop **inner = NULL;
