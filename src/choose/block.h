@@ -22,6 +22,7 @@ typedef struct tg_device_block {
   const char *of;                        /* " of r s": of these ranges' iterations, the part's dimensions; NULL: no */
   uint32_t own, term;                    /* its dimensions: that of its own loop, and that of the terms */
   bool along_terms, loads_matrices;      /* contiguous along the terms; the target has ldmatrix */
+  bool anywhere;                         /* rows that begin anywhere are copied in whole units, too */
   uint32_t bytes, vector;                /* of an element; elements that one copy moves */
   uint32_t rows, warp, terms;            /* extents of the block; rows that one warp reads */
   uint32_t together;                     /* eight rows of a matrix load lie so far apart; 0: side by side */
@@ -122,13 +123,13 @@ static inline void tg_device_block_words(const tg_device_block *c, tg_words *w) 
   tg_str_printf(&layout, ", d%u%%%u", along, unit);
   const char *depth = c->stages > 1 ? tg_format(w->env, " depth=%u", c->stages) : "";
   tg_say(w, "stage %s at %s%s as %s[%s]%s", c->name, c->at, tg_block_of(c), c->copy, layout.data, depth);
-  uint32_t threads = c->threads / units;
-  if (c->vector == unit) tg_say(w, "upcast %s.%u", c->copy, last);
+  uint32_t threads = c->threads / units, vector = c->anywhere && c->vector * c->bytes < 4 ? unit : c->vector;
+  if (vector == unit) tg_say(w, "upcast %s.%u", c->copy, last);
   else {
-    tg_say(w, "split %s.%u %u as %s.q %s.v", c->copy, last, c->vector, c->copy, c->copy);
-    if (c->vector > 1) tg_say(w, "upcast %s.v", c->copy);
+    tg_say(w, "split %s.%u %u as %s.q %s.v", c->copy, last, vector, c->copy, c->copy);
+    if (vector > 1) tg_say(w, "upcast %s.v", c->copy);
     tg_say(w, "local %s.q", c->copy);
-    threads /= unit / c->vector;
+    threads /= unit / vector;
   }
   if (units > 1) tg_say(w, "local %s.%u", c->copy, last - 1);
   lines = c->along_terms ? c->rows : c->terms;

@@ -575,6 +575,7 @@ static void prepare(tg_emitter *e) {
   find_memory(e);
   tg_emit_find_tiles(e);
   tg_emit_find_fragments(e);
+  if (e->target->arch == TG_ARCH_NVPTX) e->words = tg_new(&e->j->env, emit_words *, n);
   e->private_top = DUMMY_BYTES;
   for (uint32_t i = 0; i < e->sink->n && e->target->arch == TG_ARCH_NVPTX; i++)
     tg_emit_find_aligned(e, e->sink->src[i]);

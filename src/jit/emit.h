@@ -68,6 +68,7 @@ typedef struct { const char *name; LLVMTypeRef type, fn_type; LLVMValueRef fn; }
 /* An asynchronous copy that is put off. size: of what is read, NULL: all; gate: NULL: none. */
 typedef struct { LLVMValueRef to, from, size, gate; uint32_t piece, bytes; } emit_copy;
 typedef struct emit_device emit_device;   /* emit_device.c */
+typedef struct emit_words emit_words;     /* emit_words.c */
 /* An offset that depends on the lane: one number for each of its bits (emit_fragments.c). */
 typedef struct {
   struct { int32_t bit[5], start; bool exclusive; } c;
@@ -109,6 +110,8 @@ typedef struct tg_emitter {
   uint8_t *tiled;              /* by node id: a load whose result a matrix instruction takes as an AMX tile */
   /* by node id of a load that a matrix instruction takes: the lane, and a load to be emitted with it; NULL: none */
   const tg_uop **fragments, **partners;
+  /* by node id of a load: its words, which are not shifted into place yet; NULL: a target that has none */
+  emit_words **words;
   TG_VEC(emit_lane_offset) lane_offsets;
   TG_VEC(emit_copy) copies;    /* put off, all with one gate */
   /* streaming: the entry being emitted may assume aligned buffers and use non-temporal stores; streamed: it does, so
@@ -132,6 +135,11 @@ void tg_emit_list(tg_emitter *, const tg_uop *const *list, uint32_t n);
 void tg_emit_value_statement(tg_emitter *, const tg_uop *u);
 /* emit_gated.c: the accesses from the first on that share its gate, in one branch; how many, 0: none */
 uint32_t tg_emit_gated(tg_emitter *, const tg_uop *const *list, uint32_t n);
+/* emit_words.c: is the load, of neighbours with that alignment, one of aligned words around it? Loads them, from the
+ * address of the first lane; and shifts them into place, where the vector is used. */
+bool tg_emit_takes_words(const tg_emitter *, const tg_uop *load, uint32_t align);
+void tg_emit_words(tg_emitter *, const tg_uop *load, LLVMValueRef pointer);
+LLVMValueRef tg_emit_words_now(tg_emitter *, const tg_uop *load);
 /* emit_products.c: products that are rounded to f16 keep the sign of zero on AMD */
 void tg_emit_products(tg_emitter *, LLVMValueRef fn);
 void tg_emit_halves(tg_emitter *, LLVMValueRef fn);

@@ -566,6 +566,10 @@ LLVMValueRef tg_emit_load(tg_emitter *e, const tg_uop *u) {
   LLVMValueRef fragment = tg_emit_fragment(e, u);
   if (fragment) return fragment;
   address a = address_of(e, u, u->lanes, false);
+  if (!a.offsets && !a.splat && !a.backwards && !a.step && !a.apart && tg_emit_takes_words(e, u, a.align)) {
+    tg_emit_words(e, u, a.pointer);
+    return NULL;
+  }
   if (gate && gate->op != TG_OP_CONST) return gated_load(e, u, gate, &a);
   if (e->tiled[u->id] && !a.offsets && !a.splat && !a.backwards && !a.step && !a.apart)
     return tg_emit_load_tile(e, a.pointer);

@@ -164,6 +164,7 @@ bool tg_emit_put_off(tg_emitter *e, const tg_uop *u) {
  * depth that it belongs to. */
 static LLVMValueRef made(tg_emitter *e, const tg_uop *u, emit_value *v) {
   if (v->v) return v->v;
+  if (u->op == TG_OP_LOAD) return tg_emit_words_now(e, u);   /* in each place where it is used */
   for (uint32_t i = 0; i < u->n; i++) made(e, u->src[i], found(e, u->src[i]));
   LLVMBasicBlockRef here = tg_emit_at(e, v->depth);
   v->v = tg_emit_alu(e, u);
@@ -181,11 +182,11 @@ LLVMValueRef tg_emit_get(tg_emitter *e, const tg_uop *u, uint32_t lanes) {
 
 LLVMValueRef tg_emit_raw(tg_emitter *e, const tg_uop *u, uint32_t lanes) {
   emit_value *v = found(e, u);
-  made(e, u, v);
+  LLVMValueRef now = made(e, u, v);
   measure(e, u->type, lanes);
-  if (u->lanes == lanes) return v->v;
+  if (u->lanes == lanes) return now;
   if (u->lanes != 1) tg_bug(&e->j->env, "linear form: a value of %u lanes where %u are wanted", u->lanes, lanes);
-  return tg_emit_splat(e, v->v, lanes, v->depth);
+  return tg_emit_splat(e, now, lanes, v->depth);
 }
 
 /* ---- intrinsics ---- */

@@ -234,6 +234,25 @@ static void load_tiles(state *s, const tg_uop *end, uint32_t first) {
   for (uint32_t i = 0; i < n && n + products <= TILES; i++) need(s, operand[i]);
 }
 
+/* The vector of an input that the statement copies to LOCAL memory through registers; NULL: it is something else. */
+static const tg_uop *copied_vector(state *s, const tg_uop *u) {
+  const tg_uop *v = s->device && u->op == TG_OP_STORE && !(u->arg & TG_ASYNC) ? tg_stored(u) : NULL;
+  bool copy = v && v->op == TG_OP_LOAD && v->lanes > 1 && tg_buffer_info(s->j, u->src[0])->space == TG_SPACE_LOCAL;
+  return copy && tg_buffer_info(s->j, v->src[0])->role == TG_ROLE_IN ? v : NULL;
+}
+
+/* Loads of copies side by side are all under way before the first is stored; those of the last copies in a list that
+ * begins with a barrier, which store for another iteration, while all of the list is computed. */
+static void load_copies(state *s, const tg_uop *end, uint32_t first) {
+  uint32_t last = end->n;
+  while (last > 1 && copied_vector(s, end->src[last - 1])) last--;
+  if (first == 1 && end->src[first]->op == TG_OP_BARRIER)
+    for (uint32_t i = last; i < end->n; i++) need(s, copied_vector(s, end->src[i]));
+  const tg_uop *v;
+  if (first > 1 && copied_vector(s, end->src[first - 1])) return;
+  for (uint32_t i = first; i < end->n && (v = copied_vector(s, end->src[i])); i++) need(s, v);
+}
+
 static void process(state *s, const tg_uop *u) {
   level *l = s->now;
   if (u->op == TG_OP_END) {
@@ -250,6 +269,7 @@ static void process(state *s, const tg_uop *u) {
     s->now = body;
     for (uint32_t i = 1; i < u->n; i++) {
       load_tiles(s, u, i);
+      load_copies(s, u, i);
       process(s, u->src[i]);
     }
     tg_assert(&s->j->env, s->now == body && !s->stack.n);

@@ -175,9 +175,11 @@ static uint64_t inserted(const op *o) {
   return ((o->v[1] & ~mask) | (at < 64 ? o->v[0] << at & mask : 0)) & ptx_mask(o->bits);
 }
 
-/* "prmt", its default mode: each digit of the selector picks a byte of b:a; its highest bit repeats the byte's sign. */
+/* "prmt", its default mode: each digit of the selector picks a byte of b:a; its highest bit repeats the byte's sign. In
+ * mode f4e (forward 4 extract) the four bytes from the one on that the selector's lowest two bits say. */
 static uint64_t permuted(const op *o) {
   uint64_t both = (o->v[1] & 0xffffffffu) << 32 | (o->v[0] & 0xffffffffu), d = 0;
+  if (o->i->field[FIELD_HOW] == HOW_F4E) return both >> 8 * (o->v[2] & 3) & 0xffffffffu;
   for (uint32_t k = 0; k < 4; k++) {
     uint32_t digit = o->v[2] >> 4 * k & 15, byte = both >> 8 * (digit & 7) & 255;
     if (digit & 8) byte = byte & 128 ? 255 : 0;

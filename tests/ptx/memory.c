@@ -7,7 +7,7 @@
 #include <string.h>
 #include "machine.h"
 
-enum { REGION_BITS = 40, SECTOR = 32, POISON = 0xa5 };
+enum { REGION_BITS = 40, SECTOR = 32, POISON = 0xa5, WORD = 4 };
 
 void ptx_fault(ptx_machine *m, const char *format, ...) {
   va_list list;
@@ -171,6 +171,19 @@ static bool unread(const ptx_machine *m, const ptx_operand *o, uint32_t element)
   return row >= 0 && !m->k->read[row];
 }
 
+/* An aligned word of an input of which some bytes, but not all, are the buffer's. It is mapped as they are, so it may be
+ * loaded; the other bytes are junk. */
+static bool at_an_end(ptx_machine *m, uint32_t space, uint64_t address, uint32_t bytes, uint8_t word[WORD]) {
+  uint64_t region = address >> REGION_BITS, inside = 0;
+  const ptx_memory *p = space != SPACE_SHARED && region && region <= m->l->buffers ? &m->buffer[region - 1] : NULL;
+  if (!p || p->written || bytes != WORD || address % WORD) return false;
+  for (uint32_t b = 0; b < WORD; b++) inside += address + b >= p->base && address + b < p->base + p->bytes;
+  if (!inside || inside == WORD) return false;
+  for (uint32_t b = 0; b < WORD; b++)
+    word[b] = address + b >= p->base && address + b < p->base + p->bytes ? *ptx_reach(m, space, address + b, 1, ACCESS_READ) : (uint8_t)ptx_random(m);
+  return true;
+}
+
 static void move(ptx_machine *m, ptx_warp *w, const ptx_instruction *i, uint32_t on) {
   bool loads = i->op == PTX_LD;
   const ptx_operand *address = &i->operand[!!loads], *data = &i->operand[!loads];
@@ -186,7 +199,9 @@ static void move(ptx_machine *m, ptx_warp *w, const ptx_instruction *i, uint32_t
     for (uint32_t e = 0; e < n; e++) {
       uint64_t *row = ptx_row(m, w, data, e);
       if (loads && n > 1 && unread(m, data, e)) continue;
-      uint8_t *p = ptx_reach(m, space, addresses[lane] + e * bytes, bytes, loads ? ACCESS_READ : ACCESS_WRITE);
+      uint8_t word[WORD], *p = word;
+      if (!loads || n > 1 || !at_an_end(m, space, addresses[lane], bytes, word))
+        p = ptx_reach(m, space, addresses[lane] + e * bytes, bytes, loads ? ACCESS_READ : ACCESS_WRITE);
       if (loads) row[lane] = fetch(p, i->type[0]);
       else memcpy(p, &row[lane], bytes);
     }

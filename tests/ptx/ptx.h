@@ -52,7 +52,7 @@ enum { SPACE_GLOBAL = 1, SPACE_SHARED, SPACE_PARAM };
 enum { WRAP_WRAP = 1, WRAP_CLAMP };
 enum { SHAPE_M16N8K4 = 1, SHAPE_M16N8K8, SHAPE_M16N8K16, SHAPE_M16N8K32, SHAPE_M8N8 };
 enum { HOW_BFLY = 1, HOW_IDX, HOW_UP, HOW_DOWN, HOW_BALLOT, HOW_ANY, HOW_ALL, HOW_ADD, HOW_MIN, HOW_MAX, HOW_EXCH, HOW_CAS,
-       HOW_AND, HOW_OR, HOW_XOR, HOW_COMMIT, HOW_WAIT, HOW_WAIT_ALL, HOW_WARP };
+       HOW_AND, HOW_OR, HOW_XOR, HOW_COMMIT, HOW_WAIT, HOW_WAIT_ALL, HOW_WARP, HOW_F4E };
 
 /* One operand: values[first .. first + n - 1], each the row of a register (>= 0) or ~ that of a constant. An address
  * is one value plus offset. */

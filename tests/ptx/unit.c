@@ -77,6 +77,7 @@ static const struct { const char *text; uint64_t want; bool wide; } values[] = {
   {"mov.b32 %r2, 0x12345678; mov.b32 %r3, 0x9abcdef0; shf.l.wrap.b32 %r10, %r2, %r3, 36;", 0xabcdef01, false},
   {"mov.b32 %r2, 0x12345678; mov.b32 %r3, 0x9abcdef0; shf.r.clamp.b32 %r10, %r2, %r3, 36;", 0x9abcdef0, false},
   {"mov.b32 %r2, 0x12345678; mov.b32 %r3, 0x9abcdef0; prmt.b32 %r10, %r2, %r3, 0x7c51;", 0x9affde56, false},
+  {"mov.b32 %r2, 0x12345678; mov.b32 %r3, 0x9abcdef0; prmt.b32.f4e %r10, %r2, %r3, 0xfe;", 0xdef01234, false},
   {"mov.b32 %r2, 0x80ff0102; mov.b32 %r3, 0x7f03ff80; mov.b32 %r4, 0x7fffffff; dp4a.s32.s32 %r10, %r2, %r3, %r4;", 0x7fffbf7b, false},
   {"mov.b32 %r2, 0x80ff0102; mov.b32 %r3, 0x7f03ff80; mov.b32 %r4, 1; dp4a.u32.s32 %r10, %r2, %r3, %r4;", 0x417d, false},
   {"mov.b32 %r2, 0x80ff0102; mov.b32 %r3, 0x7f03ff80; mov.b32 %r4, 1; dp4a.u32.u32 %r10, %r2, %r3, %r4;", 0x447d, false},

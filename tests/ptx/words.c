@@ -22,7 +22,7 @@ static const word words[] = {
   {"ballot", FIELD_HOW, HOW_BALLOT}, {"any", FIELD_HOW, HOW_ANY}, {"all", FIELD_HOW, HOW_ALL}, {"add", FIELD_HOW, HOW_ADD},
   {"min", FIELD_HOW, HOW_MIN}, {"max", FIELD_HOW, HOW_MAX}, {"exch", FIELD_HOW, HOW_EXCH}, {"cas", FIELD_HOW, HOW_CAS},
   {"and", FIELD_HOW, HOW_AND}, {"or", FIELD_HOW, HOW_OR}, {"xor", FIELD_HOW, HOW_XOR}, {"commit_group", FIELD_HOW, HOW_COMMIT},
-  {"wait_group", FIELD_HOW, HOW_WAIT}, {"wait_all", FIELD_HOW, HOW_WAIT_ALL}, {"warp", FIELD_HOW, HOW_WARP},
+  {"wait_group", FIELD_HOW, HOW_WAIT}, {"wait_all", FIELD_HOW, HOW_WAIT_ALL}, {"warp", FIELD_HOW, HOW_WARP}, {"f4e", FIELD_HOW, HOW_F4E},
   {"l", FIELD_SIDE, 1}, {"r", FIELD_SIDE, 2}, {"wrap", FIELD_WRAP, WRAP_WRAP}, {"clamp", FIELD_WRAP, WRAP_CLAMP},
   {"sync", FIELD_PLAIN, 0}, {"aligned", FIELD_PLAIN, 0}, {"uni", FIELD_PLAIN, 0}, {"nc", FIELD_PLAIN, 0}, {"ca", FIELD_PLAIN, 0}, {"cg", FIELD_PLAIN, 0},
   {"async", FIELD_PLAIN, 0}, {"to", FIELD_PLAIN, 0}, {"relaxed", FIELD_PLAIN, 0}, {"gpu", FIELD_PLAIN, 0},
