@@ -1,29 +1,33 @@
 /* SPDX-License-Identifier: MIT
  * On NVIDIA's GPUs: vectors of elements of one or two bytes that begin anywhere. An access there is aligned to its
- * size, so that such a vector would be as many loads as it has elements. Instead the aligned words around it are
- * loaded, one more than it has, and shifted into place, two into one:
+ * size, so that such a vector would be as many loads as it has elements. Instead the aligned pairs of words around it
+ * are loaded, one more than it has, and shifted into place:
  *
- *   address p, of 16 bytes    words at p & ~3, + 4, + 8, + 12, and the one with the last byte: the fifth, or the fourth
- *                             once more where p is a multiple of four
- *   word i of the vector      bytes p % 4 .. p % 4 + 3 of words i and i + 1: shf.r.wrap by 8 p bits
+ *   address p, of 16 bytes    pairs at p & ~7, + 8, and the one with the last byte: the third, or the second once more
+ *                             where p is a multiple of eight
+ *   word i of the vector      bytes p % 4 .. p % 4 + 3 of words i and i + 1, from word 1 on where p & 4:
+ *                             shf.r.wrap by 8 p bits
  *
- * Each word has a byte of the vector in it, so that its memory is mapped. Only inputs are read so, since others may be
+ * Each pair has a byte of the vector in it, so that its memory is mapped. (A load of a warp whose lanes lie 16 bytes
+ * apart takes four cycles of the first cache, whether each takes 4 bytes or 8: so pairs, 12 cycles, and not words,
+ * 20.) Only inputs are read so, since others may be
  * written meanwhile. The shifts wait for the loads, so they stand where the vector is used, and loads of others are
  * under way until then. A vector whose gate does not hold in all lanes, as at the end of a row, is loaded by
  * elements. */
 #include "jit/emit_address.h"
 
 /* WAYS: whole, by elements, none */
-enum { WORD = 4, MOST_WORDS = 4, WAYS = 3 };
+enum { WORD = 4, PAIR = 2 * WORD, MOST_WORDS = 4, WAYS = 3 };
 
-struct emit_words { LLVMValueRef word[MOST_WORDS + 1], shift; uint32_t n; };
+/* n: of the vector; loaded: around it, from a multiple of that many bytes on; at: the vector's address */
+struct emit_words { LLVMValueRef word[MOST_WORDS + PAIR / WORD], at; uint32_t n, loaded; };
 
 bool tg_emit_takes_words(const tg_emitter *e, const tg_uop *u, uint32_t align) {
   const tg_uop *define = tg_define_of(u->src[0]);
   const emit_buffer *b = &e->buffers[(uint32_t)define->arg];
   uint32_t element = (uint32_t)tg_type_bytes(define->type), bytes = u->lanes * element;
   return e->words && b->memory == MEMORY_GLOBAL && e->j->buffers.data[(uint32_t)define->arg].role == TG_ROLE_IN &&
-         define->lanes == 1 && define->type != TG_BOOL && align < WORD && bytes % WORD == 0 &&
+         define->lanes == 1 && define->type != TG_BOOL && align < WORD && bytes % PAIR == 0 &&
          bytes <= MOST_WORDS * WORD && bytes / WORD + 1 < u->lanes;
 }
 
@@ -72,7 +76,7 @@ static LLVMValueRef behind(tg_emitter *e, LLVMValueRef p, int64_t bytes) {
 
 static LLVMValueRef masked_pointer(tg_emitter *e, LLVMValueRef p) {
   LLVMTypeRef types[2] = {LLVMTypeOf(p), e->integer[64]};
-  LLVMValueRef args[2] = {p, LLVMConstInt(e->integer[64], (uint64_t)-WORD, 1)};
+  LLVMValueRef args[2] = {p, LLVMConstInt(e->integer[64], (uint64_t)-PAIR, 1)};
   LLVMValueRef fn = LLVMGetIntrinsicDeclaration(e->m, LLVMLookupIntrinsicID("llvm.ptrmask", 12), types, 2);
   return LLVMBuildCall2(e->b, LLVMGlobalGetValueType(fn), fn, args, 2, "");
 }
@@ -86,7 +90,7 @@ static LLVMValueRef apart(tg_emitter *e, LLVMValueRef p, int64_t *words) {
     return p;
   LLVMValueRef by = LLVMGetOperand(p, 1), from = LLVMGetOperand(p, 0);
   if (!LLVMIsAConstantInt(by)) return p;
-  int64_t bytes = LLVMConstIntGetSExtValue(by), rest = (int64_t)((uint64_t)bytes % WORD);
+  int64_t bytes = LLVMConstIntGetSExtValue(by), rest = (int64_t)((uint64_t)bytes % PAIR);
   *words = bytes - rest;
   return behind(e, from, rest);
 }
@@ -99,13 +103,16 @@ static LLVMValueRef load(tg_emitter *e, const tg_uop *define, LLVMTypeRef type, 
 }
 
 static void load_around(tg_emitter *e, const tg_uop *define, LLVMValueRef p, emit_words *w) {
-  int64_t words, last = (int64_t)w->n * WORD - tg_type_bytes(define->type);
-  LLVMValueRef from = apart(e, p, &words), first = masked_pointer(e, from),
-               end = masked_pointer(e, behind(e, from, last)), at = LLVMBuildPtrToInt(e->b, from, e->integer[64], "");
-  for (uint32_t i = 0; i < w->n; i++)
-    w->word[i] = load(e, define, e->integer[32], behind(e, first, words + (int64_t)i * WORD), WORD);
-  w->word[w->n] = load(e, define, e->integer[32], behind(e, end, words), WORD);
-  w->shift = LLVMBuildTrunc(e->b, LLVMBuildShl(e->b, at, LLVMConstInt(e->integer[64], 3, 0), ""), e->integer[32], "");
+  int64_t apart_by, last = (int64_t)w->n * WORD - tg_type_bytes(define->type);
+  LLVMValueRef from = apart(e, p, &apart_by), first = masked_pointer(e, from),
+               end = masked_pointer(e, behind(e, from, last));
+  for (uint32_t i = 0; i < w->loaded; i += 2) {
+    LLVMValueRef at = i + 2 < w->loaded ? behind(e, first, apart_by + (int64_t)i * WORD) : behind(e, end, apart_by);
+    LLVMValueRef pair = load(e, define, LLVMVectorType(e->integer[32], 2), at, PAIR);
+    for (uint32_t k = 0; k < 2; k++)
+      w->word[i + k] = LLVMBuildExtractElement(e->b, pair, LLVMConstInt(e->integer[32], k, 0), "");
+  }
+  w->at = LLVMBuildTrunc(e->b, LLVMBuildPtrToInt(e->b, from, e->integer[64], ""), e->integer[32], "");
 }
 
 /* The same vector in words that need no shift, of those elements whose lane of the gate is true. */
@@ -131,22 +138,22 @@ static void load_elements(tg_emitter *e, const tg_uop *u, LLVMValueRef p, LLVMVa
 
 /* phis of what the ways have */
 static void join(tg_emitter *e, emit_words *w, const emit_words *way, LLVMBasicBlockRef *from, uint32_t ways) {
-  for (uint32_t i = 0; i <= w->n + 1; i++) {
+  for (uint32_t i = 0; i <= w->loaded; i++) {
     LLVMValueRef in[WAYS];
-    for (uint32_t k = 0; k < ways; k++) in[k] = i > w->n ? way[k].shift : way[k].word[i];
+    for (uint32_t k = 0; k < ways; k++) in[k] = i == w->loaded ? way[k].at : way[k].word[i];
     LLVMValueRef phi = LLVMBuildPhi(e->b, e->integer[32], "");
     LLVMAddIncoming(phi, in, from, ways);
-    *(i > w->n ? &w->shift : &w->word[i]) = phi;
+    *(i == w->loaded ? &w->at : &w->word[i]) = phi;
   }
 }
 
 /* What stands there where no lane is loaded. */
 static emit_words no_element(tg_emitter *e, LLVMValueRef other, uint32_t n) {
-  emit_words w = {.n = n};
+  emit_words w = {.n = n, .loaded = n + PAIR / WORD};
   other = LLVMBuildBitCast(e->b, other, LLVMVectorType(e->integer[32], n), "");
   for (uint32_t i = 0; i < n; i++)
     w.word[i] = LLVMBuildExtractElement(e->b, other, LLVMConstInt(e->integer[32], i, 0), "");
-  w.word[n] = w.shift = LLVMConstNull(e->integer[32]);
+  w.word[n] = w.word[n + 1] = w.at = LLVMConstNull(e->integer[32]);
   return w;
 }
 
@@ -155,6 +162,7 @@ void tg_emit_words(tg_emitter *e, const tg_uop *u, LLVMValueRef p) {
   const uint32_t element = (uint32_t)tg_type_bytes(define->type);
   emit_words *w = e->words[u->id] = tg_new(&e->j->env, emit_words, 1);
   w->n = u->lanes * element / WORD;
+  w->loaded = w->n + PAIR / WORD;
   if (!gate || gate->op == TG_OP_CONST) {
     load_around(e, define, p, w);
     return;
@@ -184,9 +192,13 @@ void tg_emit_words(tg_emitter *e, const tg_uop *u, LLVMValueRef p) {
 
 LLVMValueRef tg_emit_words_now(tg_emitter *e, const tg_uop *u) {
   const emit_words *w = e->words[u->id];
-  LLVMValueRef v = LLVMGetPoison(LLVMVectorType(e->integer[32], w->n));
+  LLVMValueRef v = LLVMGetPoison(LLVMVectorType(e->integer[32], w->n)), word[MOST_WORDS + 1];
+  LLVMValueRef odd = LLVMBuildAnd(e->b, w->at, LLVMConstInt(e->integer[32], WORD, 0), "");
+  odd = LLVMBuildICmp(e->b, LLVMIntNE, odd, LLVMConstNull(e->integer[32]), "");
+  LLVMValueRef shift = LLVMBuildShl(e->b, w->at, LLVMConstInt(e->integer[32], 3, 0), "");
+  for (uint32_t i = 0; i <= w->n; i++) word[i] = LLVMBuildSelect(e->b, odd, w->word[i + 1], w->word[i], "");
   for (uint32_t i = 0; i < w->n; i++) {
-    LLVMValueRef both[3] = {w->word[i + 1], w->word[i], w->shift};
+    LLVMValueRef both[3] = {word[i + 1], word[i], shift};
     LLVMValueRef one = tg_emit_call(e, "llvm.fshr", e->integer[32], both, 3);
     v = LLVMBuildInsertElement(e->b, v, one, LLVMConstInt(e->integer[32], i, 0), "");
   }

@@ -171,14 +171,14 @@ static bool unread(const ptx_machine *m, const ptx_operand *o, uint32_t element)
   return row >= 0 && !m->k->read[row];
 }
 
-/* An aligned word of an input of which some bytes, but not all, are the buffer's. It is mapped as they are, so it may be
- * loaded; the other bytes are junk. */
-static bool at_an_end(ptx_machine *m, uint32_t space, uint64_t address, uint32_t bytes, uint8_t word[WORD]) {
-  uint64_t region = address >> REGION_BITS, inside = 0;
+/* A word of an access to an input that is aligned to its size, and of which some bytes, but not all, are the buffer's. It
+ * is mapped as they are, so it may be loaded; the other bytes are junk. */
+static bool at_an_end(ptx_machine *m, uint32_t space, uint64_t access, uint32_t all, uint32_t at, uint8_t word[WORD]) {
+  uint64_t region = access >> REGION_BITS, address = access + at, inside = 0;
   const ptx_memory *p = space != SPACE_SHARED && region && region <= m->l->buffers ? &m->buffer[region - 1] : NULL;
-  if (!p || p->written || bytes != WORD || address % WORD) return false;
-  for (uint32_t b = 0; b < WORD; b++) inside += address + b >= p->base && address + b < p->base + p->bytes;
-  if (!inside || inside == WORD) return false;
+  if (!p || p->written || all % WORD || access % all) return false;
+  for (uint32_t b = 0; b < all; b++) inside += access + b >= p->base && access + b < p->base + p->bytes;
+  if (!inside || inside == all) return false;
   for (uint32_t b = 0; b < WORD; b++)
     word[b] = address + b >= p->base && address + b < p->base + p->bytes ? *ptx_reach(m, space, address + b, 1, ACCESS_READ) : (uint8_t)ptx_random(m);
   return true;
@@ -200,7 +200,7 @@ static void move(ptx_machine *m, ptx_warp *w, const ptx_instruction *i, uint32_t
       uint64_t *row = ptx_row(m, w, data, e);
       if (loads && n > 1 && unread(m, data, e)) continue;
       uint8_t word[WORD], *p = word;
-      if (!loads || n > 1 || !at_an_end(m, space, addresses[lane], bytes, word))
+      if (!loads || bytes != WORD || !at_an_end(m, space, addresses[lane], bytes * n, e * bytes, word))
         p = ptx_reach(m, space, addresses[lane] + e * bytes, bytes, loads ? ACCESS_READ : ACCESS_WRITE);
       if (loads) row[lane] = fetch(p, i->type[0]);
       else memcpy(p, &row[lane], bytes);
