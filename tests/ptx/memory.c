@@ -171,12 +171,12 @@ static bool unread(const ptx_machine *m, const ptx_operand *o, uint32_t element)
   return row >= 0 && !m->k->read[row];
 }
 
-/* A word of an access to an input that is aligned to its size, and of which some bytes, but not all, are the buffer's. It
+/* A word of a load that is aligned to its size, and of which some bytes, but not all, are the buffer's. It
  * is mapped as they are, so it may be loaded; the other bytes are junk. */
 static bool at_an_end(ptx_machine *m, uint32_t space, uint64_t access, uint32_t all, uint32_t at, uint8_t word[WORD]) {
   uint64_t region = access >> REGION_BITS, address = access + at, inside = 0;
   const ptx_memory *p = space != SPACE_SHARED && region && region <= m->l->buffers ? &m->buffer[region - 1] : NULL;
-  if (!p || p->written || all % WORD || access % all) return false;
+  if (!p || all % WORD || access % all) return false;
   for (uint32_t b = 0; b < all; b++) inside += access + b >= p->base && access + b < p->base + p->bytes;
   if (!inside || inside == all) return false;
   for (uint32_t b = 0; b < WORD; b++)
