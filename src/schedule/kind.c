@@ -127,7 +127,7 @@ void tg_opt_kind(tg_schedule *s, const tg_opt *o) {
     if (axis.site[i].owner->op == TG_OP_END)
       (kind == TG_THREAD && s->l->target->lanes <= 1 ? tg_move_outward : tg_move_outermost)(s, o, &axis.site[i]);
   bool sure = true;
-  for (uint32_t i = 0; i < axis.n; i++)
+  for (uint32_t i = 0; i < axis.n && !s->finishing; i++)
     sure &= axis.site[i].owner->op == TG_OP_REDUCE || tg_surely_independent(s, axis.site[i].owner);
   s->sink = tg_substitute(j, s->sink, axis.n, from, to);
   if (sure) return;

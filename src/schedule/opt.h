@@ -61,6 +61,7 @@ typedef struct tg_schedule {
   /* by range ordinal: the name it would have if no other range needed the same one; NULL: its actual name */
   TG_VEC(const char *) plain;
   TG_VEC(tg_tile_axis) tiles;    /* register tiles stored to by matrix instructions, for tg_finish_tiles */
+  bool finishing;                /* words of tg_finish_tiles, behind which the whole program is checked */
   uint32_t digits;               /* names that tg_finish_tiles has made up so far */
   uint32_t author_buffers, author_ranges;   /* counts in the author's program; those made by words follow them */
   struct tg_touched *touched;    /* the accesses of the author's program; NULL: not collected yet */

@@ -94,6 +94,8 @@ static void distribute(tg_schedule *s, const tg_tile_axis *t, const tg_uop *rang
 }
 
 void tg_finish_tiles(tg_schedule *s) {
+  s->finishing = true;
   for (uint32_t i = 0; i < s->tiles.n; i++)
     for (const tg_uop *r; (r = runs_along(s, &s->tiles.data[i], NULL));) distribute(s, &s->tiles.data[i], r);
+  s->finishing = false;
 }
