@@ -9,10 +9,10 @@
  *                             shf.r.wrap by 8 p bits
  *
  * Each pair has a byte of the vector in it, so that its memory is mapped. (A load of a warp whose lanes lie 16 bytes
- * apart takes four cycles of L1, whether each takes 4 bytes or 8: so pairs, 12 cycles, and not words, 20.) Only inputs are read so, since others may be
- * written meanwhile. The shifts wait for the loads, so they stand where the vector is used, and loads of others are
- * under way until then. A vector whose gate does not hold in all lanes, as at the end of a row, is loaded by
- * elements. */
+ * apart takes four cycles of L1, whether each takes 4 bytes or 8: so pairs, 12 cycles, and not words, 20.) Only inputs
+ * are read so, since others may be written meanwhile. The shifts wait for the loads, so they stand where the vector is
+ * used, and loads of others are under way until then. A vector whose gate does not hold in all lanes, as at the end of
+ * a row, is loaded by elements. */
 #include "jit/emit_address.h"
 
 /* WAYS: whole, by elements, none */
