@@ -218,6 +218,10 @@ static void check_values(void) {
   (24u << 25 | 11u << 17 | 10u << 9 | 136u), (0x7E000000u | 20u << 17 | 2u << 9 | 267u),                            \
       (0xBF0D0000u | (128u + (bit)) << 8 | 20u), 0xBFA20000u
 
+/* v_fma_mixlo_f16 v10, 1.0, 1.0, 1.0, which keeps the upper half of v10; v_and_b32 v11, 0xffff, v10. */
+#define LOW_HALF 0xcc21000au, (242u | 242u << 9 | 242u << 18)
+#define LOW_OF_SUM (27u << 25 | 11u << 17 | 10u << 9 | LITERAL), 0xffffu
+
 /* v0: the lane; what the message must say, or NULL: nothing is wrong. */
 static const struct {
   const char *name;
@@ -257,6 +261,11 @@ static const struct {
       END}},
     {"a test of a bit that is written, beside others that are not", 1, NULL, {TEST_OF_SHIFTED(7), END}},
     {"a test of a bit that nobody wrote", 1, "a branch by SCC", {TEST_OF_SHIFTED(8), END}},
+    {"a half that is written, beside one that is not",
+     1,
+     NULL,
+     {LOW_HALF, LOW_OF_SUM, LOAD_ADDRESS, LANE_BYTES, WAIT_SCALAR, STORE(11), END}},
+    {"the half beside it", 1, "nobody wrote (ffff0000)", {LOW_HALF, LOAD_ADDRESS, LANE_BYTES, WAIT_SCALAR, STORE(10), END}},
     {"no such instruction", 1, "unknown instruction", {0xbfff0000u, END}},
     {"LOCAL beyond its end",
      1,

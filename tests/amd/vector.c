@@ -145,6 +145,8 @@ static uint64_t unknown_of(const amd_lane *x) {
   case AMD_V_CVT_F32_UBYTE0: case AMD_V_CVT_F32_UBYTE1: case AMD_V_CVT_F32_UBYTE2: case AMD_V_CVT_F32_UBYTE3:
     return spread(ua >> 8 * (x->i->operation - AMD_V_CVT_F32_UBYTE0) & 255);
   case AMD_V_MUL_I32_I24: case AMD_V_MUL_U32_U24: return amd_upward((ua | ub) & 0xffffff);
+  case AMD_V_FMA_MIXLO_F16: return (spread(ua | ub | uc) & 0xffff) | x->u[3];   /* u[3]: of the half that stays */
+  case AMD_V_FMA_MIXHI_F16: return (spread(ua | ub | uc) & 0xffff0000) | x->u[3];
   case AMD_V_PACK_B32_F16: return (ua & 0xffff) | ub << 16;
   case AMD_V_ALIGNBIT_B32: return uc ? ~(uint64_t)0 : ((ua & 0xffffffffu) << 32 | (ub & 0xffffffffu)) >> (c & 31);
   case AMD_V_PERM_B32: {
