@@ -11,7 +11,9 @@
  * than once and a thread's registers hold its elements, there is one block, and memory is read once. Longer rows are
  * read in blocks, once for each reduction and for the store. Rows that a warp has take no exchange through LOCAL
  * memory; then several warps of a group have a row each. A row may take several statements, with what the first find
- * for each element in a tile of registers: a thread has its elements where the loops that fill and read it have. */
+ * for each element in a tile of registers: a thread has its elements where the loops that fill and read it have. Where
+ * not the elements of a row lie side by side, but those of a loop around, each lane has a row of its own, which it
+ * shares with that lane of the other warps. */
 #include "choose/device.h"
 #include "ranges/ranges.h"
 
@@ -43,6 +45,9 @@ typedef struct {
   uint32_t alongs;
   bool statements;                 /* a row takes several */
   const tg_uop *rows;              /* the loop around the row, or NULL */
+  /* Where elements of a row lie apart: a loop of which those of an iteration lie side by side, whose iterations are
+   * lanes. NULL: they do not */
+  const tg_uop *across;
   const tg_uop *range[NEST_MAX];   /* of the reductions */
   const tg_uop *inner[NEST_MAX];   /* of reductions inside of these that depend on them */
   bool floats[NEST_MAX];           /* are these sums of floats? Integers may be summed as instructions take them */
@@ -281,19 +286,19 @@ static bool is_tile(const row_nest *r, const tg_uop *define) {
          define->src[0]->op == TG_OP_CONST && define->src[0]->arg == extent_of(r->along[0]);
 }
 
-/* Loops of one store each, as long as the row, and tiles. */
+/* Loops of one store each, as long as the row, and tiles; between them what a row has once. */
 static bool find_statements(row_nest *r) {
   r->statements = true;
   for (uint32_t i = 1; i < r->body->n; i++) {
     const tg_uop *u = r->body->src[i];
-    if (u->op == TG_OP_DEFINE) continue;
+    if (u->op == TG_OP_DEFINE || u->op == TG_OP_STORE) continue;
     if (u->op != TG_OP_END || u->n != 2 || u->src[1]->op != TG_OP_STORE || r->alongs == NEST_MAX) return false;
     if (r->alongs && extent_of(u->src[0]) != extent_of(r->along[0])) return false;
     r->along[r->alongs] = u->src[0];
     r->store[r->alongs++] = u->src[1];
   }
   for (uint32_t i = 1; i < r->body->n && r->alongs; i++)
-    if (r->body->src[i]->op == TG_OP_DEFINE && !is_tile(r, r->body->src[i])) return false;
+    if (r->body->src[i]->op == TG_OP_DEFINE && r->body->src[i]->n && !is_tile(r, r->body->src[i])) return false;
   return r->alongs > 0;
 }
 
@@ -381,13 +386,27 @@ static void find_lead(row_nest *r, uint32_t count, const tg_uop *const *order) {
   r->extent += n - 1;
 }
 
+/* The loop along which what is stored lies side by side, where along the row it does not: a lane has a row of its own,
+ * or with the same lane of other warps. NULL: there is none with an iteration for each lane. */
+static const tg_uop *loop_across(const row_nest *r, uint32_t depth, const tg_uop *const *chain) {
+  for (uint32_t d = 0; d + 1 < depth && r->alongs == 1 && !r->statements; d++) {
+    const tg_uop *loop = chain[d]->src[0];
+    if (tg_range_kind(loop) == TG_LOOP && extent_of(loop) >= r->n->l->target->lanes &&
+        tg_access_motion(r->n->j, r->store[0], loop) == TG_CONTIGUOUS)
+      return loop;
+  }
+  return NULL;
+}
+
 static bool find_rows(row_nest *r, uint32_t depth, const tg_uop *const *chain) {
   tg_job *j = r->n->j;
   uint32_t count;
   r->extent = r->alongs ? extent_of(r->along[0]) : -1;
-  for (uint32_t i = 0; i < r->alongs; i++)
-    if (!is_free(r->along[i]) || r->extent < 2 || tg_access_motion(j, r->store[i], r->along[i]) != TG_CONTIGUOUS)
-      return false;
+  for (uint32_t i = 0; i < r->alongs; i++) {
+    if (!is_free(r->along[i]) || r->extent < 2) return false;
+    if (tg_access_motion(j, r->store[i], r->along[i]) == TG_CONTIGUOUS) continue;
+    if (!(r->across = loop_across(r, depth, chain))) return false;
+  }
   uint32_t outside = depth - (r->alongs && !r->statements);
   if (outside && tg_range_kind(chain[outside - 1]->src[0]) == TG_LOOP) r->rows = chain[outside - 1]->src[0];
   const tg_uop **order = tg_toposort(j, r->body, &count);
@@ -414,8 +433,11 @@ static int64_t registers_for(const row_nest *r, uint32_t warps) {
   return most - REGISTERS;
 }
 
+/* Lanes of a warp that have a row. */
+static uint32_t lanes_of(const row_nest *r) { return r->across ? 1 : r->n->l->target->lanes; }
+
 static uint32_t copies_of(const row_nest *r, uint32_t warps) {
-  int64_t at_once = (int64_t)warps * r->n->l->target->lanes * r->vector;
+  int64_t at_once = (int64_t)warps * lanes_of(r) * r->vector;
   return (uint32_t)((r->extent + at_once - 1) / at_once);
 }
 
@@ -480,7 +502,7 @@ static void choose_block(row_nest *r) {
 
 static void choose_threads(row_nest *r) {
   const tg_target *t = r->n->l->target;
-  uint32_t lanes = t->lanes, most = t->max_threads / t->lanes;
+  uint32_t lanes = lanes_of(r), most = t->max_threads / t->lanes;
   if (most > ALL_WARPS) most = ALL_WARPS;
   bool again = r->alongs || r->reductions > 1;   /* the row is needed more than once */
   if (!again) {
@@ -509,7 +531,7 @@ static void choose_threads(row_nest *r) {
 static void spread(const row_nest *r, tg_words *w, const tg_uop *range, bool reduction) {
   tg_nest *n = r->n;
   const char *name = tg_device_name(n, range), *b = tg_nest_base(n, name);
-  uint32_t lanes = n->l->target->lanes, at_once = r->warps * lanes * r->vector;
+  uint32_t lanes = lanes_of(r), at_once = r->warps * lanes * r->vector;
   const bool online = range == r->online;
   if (r->lead && !online) tg_say(w, "align %s %u at %s", name, r->block, tg_text(n->j, r->lead));
   const char *terms = r->many * r->side > 1 ? "unroll" : "upcast";   /* a sum for each result, or one for each term */
@@ -530,6 +552,10 @@ static void spread(const row_nest *r, tg_words *w, const tg_uop *range, bool red
     tg_say(w, "split %s %u as %s.p %s.v", name, r->vector, b, b);
     tg_say(w, "%s %s.v", terms, b);
     name = tg_format(w->env, "%s.p", b);
+  }
+  if (r->across) {
+    if (r->warps > 1) tg_say(w, "%s %s", reduction ? "group" : "local", name);
+    return;
   }
   if (r->warps > 1) {
     tg_say(w, "split %s %u as %s.w %s.l", name, lanes, b, b);
@@ -606,7 +632,8 @@ static void say_words(const row_nest *r, tg_words *w, uint32_t depth, const tg_u
   }
   spread_row(r, w);
   int64_t rows = r->rows ? extent_of(r->rows) / r->side : 1;
-  bool several = r->warps == 1 && rows > (int64_t)n->l->target->threads * ROWS_A_GROUP && rows % ROWS_A_GROUP == 0;
+  bool several = r->warps == 1 && !r->across && rows > (int64_t)n->l->target->threads * ROWS_A_GROUP &&
+                 rows % ROWS_A_GROUP == 0;
   for (uint32_t d = depth - (r->alongs && !r->statements); d-- > 0;) {
     const char *name = tg_device_name(n, chain[d]->src[0]), *b = tg_nest_base(n, name);
     if (tg_range_kind(chain[d]->src[0]) != TG_LOOP) continue;
@@ -618,6 +645,11 @@ static void say_words(const row_nest *r, tg_words *w, uint32_t depth, const tg_u
       tg_say(w, "split %s %u as %s.r %s.s", name, r->side, b, b);
       tg_say(w, "upcast %s.s", b);
       name = tg_format(w->env, "%s.r", b);
+    }
+    if (chain[d]->src[0] == r->across) {
+      tg_say(w, "split %s %u as %s.o %s.l", name, n->l->target->lanes, b, b);
+      tg_say(w, "lane %s.l", b);
+      name = tg_format(w->env, "%s.o", b);
     }
     if (several && chain[d]->src[0] == r->rows) {
       tg_say(w, "split %s %u as %s.b %s.w", name, ROWS_A_GROUP, b, b);
@@ -644,7 +676,7 @@ static bool find_threads(row_nest *r, tg_nest *n, row_form form, const tg_uop *b
   for (uint32_t i = 0; i < r->reductions; i++)
     if (reaches_out(r, r->range[i])) return false;
   choose_threads(r);
-  return form != OF_STATEMENTS || r->kept;
+  return (form != OF_STATEMENTS && !r->across) || r->kept;
 }
 
 static bool schedule_rows(tg_nest *n, row_form form, const tg_uop *body, uint32_t depth, const tg_uop *const *chain) {
