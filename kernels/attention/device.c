@@ -11,8 +11,15 @@
 #include "dsl/parse.h"
 #include "target/matrix.h"
 
-/* Registers of a thread for addresses, rows, and exponentials under way; more where operands are held twice. */
-enum { OWN_REGISTERS = 80, OTHER_REGISTERS = 24, MOST_WARPS = 4, KEYS_OF_WARP = 16, PLAIN_KEYS = 16, MOST_GROUPS = 8 };
+enum {
+  GROUPS_A_CORE = 2,   /* so that one computes while another waits */
+  ROW_VALUES = 5,      /* of each row: the greatest score, before and with this block, its place, the factor, the sum */
+  POINTER = 2,         /* registers of an address */
+  OPERANDS = 4,        /* Q, K, V, O: an address and a stride of each */
+  CHAINS = 4,          /* exponentials under way: a sum takes about 4 cycles until it can be used */
+  LIVE = 4,            /* values of one */
+  PLAIN_KEYS = 16
+};
 
 static bool has_whole(const tg_attention_problem *p, int64_t keys_of_block) {
   return !tg_attention_is_masked(p) && p->keys.hi >= keys_of_block;
@@ -23,13 +30,21 @@ static bool has_cut(const tg_attention_problem *p) {
   return tg_attention_is_masked(p) || p->causal || p->window || !multiple;
 }
 
-/* Registers of a thread: for accumulators of a warp, scores and weights of a block, fragments, what passes them. */
+/* Of copies of a block of K and V, those of a thread. */
+static uint64_t copies_of(const tg_target *t, const tg_attention_problem *p) {
+  const uint64_t threads = p->warps * t->lanes, bytes = (uint64_t)tg_type_bytes(p->v);
+  return (p->keys_of_block * ((uint64_t)p->head + (uint64_t)p->value_head) * bytes / TG_UNIT + threads - 1) / threads;
+}
+
+/* Registers of a thread: for accumulators of a warp, scores and weights of a block, fragments, what each row has, and
+ * what is computed and copied. */
 static uint64_t registers_of(const tg_target *t, const tg_attention_problem *p, const tg_matrix_row *r) {
-  const uint64_t keys = p->keys_of_block, wide = (uint64_t)p->value_head, bytes = (uint64_t)tg_type_bytes(p->v);
-  uint64_t n = (r->m * (2 * wide + 3 * keys) / 2 + r->k * (r->m + r->n) / 2) / t->lanes + OWN_REGISTERS;
-  if (r->form != TG_MATRIX_PTX) n += OTHER_REGISTERS;
-  if (!t->async_copy && p->stages)   /* what is copied passes registers */
-    n += keys * ((uint64_t)p->head + wide) * bytes / 4 / (p->warps * t->lanes);
+  const uint64_t keys = p->keys_of_block, wide = (uint64_t)p->value_head,
+                 halves = tg_matrix_registers(r, 0) + tg_matrix_registers(r, 1), sums = tg_matrix_registers(r, 2);
+  uint64_t n = r->m * (2 * wide + 3 * keys) / 2 / t->lanes + halves / 2 + sums + ROW_VALUES * sums / 2 +
+               2 * POINTER * OPERANDS + CHAINS * LIVE;
+  if (r->form != TG_MATRIX_PTX) n += halves / 2;   /* the next ones are loaded meanwhile */
+  if (p->stages) n += copies_of(t, p) * (t->async_copy ? POINTER : TG_UNIT / 4);   /* or what is copied passes them */
   return n;
 }
 
@@ -42,23 +57,51 @@ static uint64_t local_of(const tg_attention_problem *p, const tg_matrix_row *r) 
   return local;
 }
 
-/* Do these fit, and the copies LOCAL memory, twice? */
+/* Do these fit, and the copies LOCAL memory beside those of another group? */
 static bool has_room(const tg_target *t, const tg_attention_problem *p, const tg_matrix_row *r) {
-  return registers_of(t, p, r) <= t->vector_registers && local_of(p, r) <= t->local_bytes / 2;
+  return registers_of(t, p, r) <= t->vector_registers && local_of(p, r) <= t->local_bytes / GROUPS_A_CORE;
 }
 
 /* Workgroups that a core has registers and LOCAL memory for. */
 static uint32_t groups_of_core(const tg_target *t, const tg_attention_problem *p, const tg_matrix_row *r) {
-  uint64_t local = local_of(p, r), by_local = local ? t->local_bytes / local : MOST_GROUPS,
-           registers = registers_of(t, p, r) * p->warps * t->lanes,
-           by_registers = t->core_registers ? t->core_registers / registers : by_local,
-           n = by_local < by_registers ? by_local : by_registers;
+  uint64_t local = local_of(p, r), registers = registers_of(t, p, r) * p->warps * t->lanes,
+           by_registers = t->core_registers / registers, by_local = local ? t->local_bytes / local : by_registers,
+           n = by_local < by_registers || !by_registers ? by_local : by_registers;
   return n ? (uint32_t)n : 1;
 }
 
 /* Is there nothing of a score that differs from head to head but Q? */
 static bool heads_are_alike(const tg_attention_problem *p) {
   return !p->alibi && !p->mask && !p->score_mod && !p->mask_mod && !p->dropout && !p->block_rows;
+}
+
+/* The most keys of a block for as many warps, of which there is room: no more than rows, so that a thread has as many
+ * copies under way, whatever the warps, and a mask cuts no more than it must. 0: there is none. */
+static uint32_t keys_of(const tg_target *t, tg_attention_problem *p, const tg_matrix_row *r, uint32_t warps) {
+  const uint32_t least = r->n > r->k ? r->n : r->k;
+  p->warps = warps, p->keys_of_block = least * warps;
+  while (p->keys_of_block / 2 >= least && (p->keys_of_block / 2 >= p->keys.hi || !has_room(t, p, r)))
+    p->keys_of_block /= 2;
+  return has_room(t, p, r) ? p->keys_of_block : 0;
+}
+
+/* As many warps as leave another group its registers, if each thread has the most that there are, as compilers let
+ * it. */
+static uint32_t most_warps(const tg_target *t) {
+  uint32_t warps = t->core_registers / (GROUPS_A_CORE * t->vector_registers * t->lanes);
+  return warps ? tg_block_power_of_two_below(warps) : 1;
+}
+
+/* Of the tiles of which there is room that of the most scores, which K, V and barriers serve; of equal ones that of the
+ * most keys, for which sums are rescaled less often. */
+static void choose_tile(const tg_target *t, tg_attention_problem *p, const tg_matrix_row *r, int64_t rows) {
+  uint32_t best = 0, best_keys = 0;
+  for (uint32_t warps = most_warps(t); warps; warps /= 2) {
+    if (warps > 1 && rows <= warps / 2 * r->m) continue;
+    uint32_t keys = keys_of(t, p, r, warps);
+    if (keys && warps * keys >= best * best_keys) best = warps, best_keys = keys;
+  }
+  p->warps = best, p->keys_of_block = best_keys;
 }
 
 void tg_attention_device_tiles(const tg_target *t, tg_attention_problem *p) {
@@ -74,18 +117,12 @@ void tg_attention_device_tiles(const tg_target *t, tg_attention_problem *p) {
   p->loads_matrices = t->loads_matrices;
   p->stages = p->page || tg_attention_is_masked(p) ? 0 : t->async_copy ? 2 : 1;
   bool narrow = p->dropout && r->form != TG_MATRIX_PTX;   /* Philox takes what registers operands held twice leave */
-  for (p->warps = narrow ? 0 : MOST_WARPS; p->warps; p->warps /= 2) {
-    if (p->warps > 1 && rows <= p->warps / 2 * r->m) continue;
-    p->keys_of_block = KEYS_OF_WARP * p->warps;   /* a thread has as many copies under way, whatever the warps */
-    if (p->keys_of_block < least) p->keys_of_block = least;
-    while (p->keys_of_block / 2 >= least && (p->keys_of_block / 2 >= p->keys.hi || !has_room(t, p, r)))
-      p->keys_of_block /= 2;
-    if (!has_room(t, p, r)) continue;
+  if (narrow) p->warps = 0;
+  else choose_tile(t, p, r, rows);
+  if (p->warps) {
     uint64_t queries = r->m * (uint64_t)p->head * (uint64_t)tg_type_bytes(p->q) / 4 / t->lanes;
     p->keeps_queries = t->async_copy && p->stages && registers_of(t, p, r) + queries <= t->vector_registers;
-    break;
-  }
-  if (!p->warps) p->warps = 1, p->keys_of_block = least, p->stages = 0;   /* the least that there is */
+  } else p->warps = 1, p->keys_of_block = least, p->stages = 0;   /* the least that there is */
   p->groups_of_core = groups_of_core(t, p, r);
   for (p->row_heads = together; p->row_heads > p->warps * r->m || together % p->row_heads;) p->row_heads--;
 }
@@ -160,13 +197,14 @@ static bool turns(const tg_attention_problem *p) { return p->loads_matrices && t
 /* A function of V of a cut block. It lies as the target reads operands: by matrix loads that turn, whose rows are
  * elements of a key, and a unit longer than these so that eight of them begin in different banks; else with the keys of
  * an element side by side. Then threads lie along the elements of a key; here each has a whole unit of them. */
-static void copy_cut(tg_builder *tg_b_, const tg_attention_problem *p, const char *value) {
+static void copy_cut(tg_builder *tg_b_, const tg_attention_problem *p, const char *value, bool most) {
   if (!turns(p)) {
     tg_range(jo, BK/WARPS) tg_range(ji, WARPS, local) tg_range(wo, ceildiv(E, LANES)) tg_range(wi, LANES, lane) {
       tg(let j = jo*WARPS + ji);
       tg(let w = wo*LANES + wi);
       say("let v = %s", element(tg_b_, p, 'V', "min(w, E - 1)", true));
       say("cut[w,j] = %s(%s) if w < E", tg_type_name[p->v], value);
+      if (most) tg(most[ji,wi] = max(most[ji,wi], abs(v)));
     }
     return;
   }
@@ -176,7 +214,25 @@ static void copy_cut(tg_builder *tg_b_, const tg_attention_problem *p, const cha
       tg(let w = (wo*CUT_UNITS + wi)*UNIT + wv);
       say("let v = %s", element(tg_b_, p, 'V', "min(w, E - 1)", true));
       say("cut[j,w] = %s(%s) if w < E", tg_type_name[p->v], value);
+      if (most) tg(most[ji,wi,wv] = max(most[ji,wi,wv], abs(v)));
     }
+}
+
+/* The same with 0 for what is not finite, and whether there is such a value: each thread has the greatest of what it
+ * copies, and these are combined. */
+static void copy_finite(tg_builder *tg_b_, const tg_attention_problem *p) {
+  tg_define_reg(odd, f32, [1]);
+  if (turns(p)) {
+    tg_define_reg(most, f32, [CUT_ROWS, CUT_UNITS, UNIT]);
+    tg_range(ji, CUT_ROWS, local) tg_range(wi, CUT_UNITS, local) tg_range(wv, UNIT, upcast) tg(most[ji,wi,wv] = 0);
+    copy_cut(tg_b_, p, "where(abs(v) < inf, v, 0)", true);
+    tg(odd[0] = max(r : CUT_ROWS group, max(u : CUT_UNITS group, max(v : UNIT unroll, most[r, u, v]))));
+    return;
+  }
+  tg_define_reg(most, f32, [WARPS, LANES]);
+  tg_range(ji, WARPS, local) tg_range(wi, LANES, lane) tg(most[ji,wi] = 0);
+  copy_cut(tg_b_, p, "where(abs(v) < inf, v, 0)", true);
+  tg(odd[0] = max(r : WARPS group, max(u : LANES lane, most[r,u])));
 }
 
 /* A product cannot leave out a key that only some of its rows see, and the weight 0 times an infinity or NaN in V is
@@ -187,7 +243,7 @@ static void add_infinite(tg_builder *tg_b_, const tg_attention_problem *p) {
   const char *type = tg_type_name[p->v];
   tg_let(ED, tg_matrix_find(p->matrix)->n);   /* elements at a time: sums for all at once take too many registers */
   tg_define_local(counts, f32, [BQ, E]);
-  copy_cut(tg_b_, p, "where(v == inf, 1.0f, where(v == -inf, 256.0f, where(v == v, 0.0f, 32768.0f)))");
+  copy_cut(tg_b_, p, "where(v == inf, 1.0f, where(v == -inf, 256.0f, where(v == v, 0.0f, 32768.0f)))", false);
   tg_range(i, BQ) tg_range(j, BK) say("p[i,j] = where(p[i,j] > 0, %s(1), %s(0))", type, type);
   tg_range(e, E/ED) tg_range(i, BQ) tg_range(y, ED)
     say("counts[i, e*ED + y] = sum(j : BK, f32(p[i,j]) * f32(%s))",
@@ -204,7 +260,7 @@ static void block(tg_builder *tg_b_, const tg_attention_problem *p, bool cut) {
   if (cut && p->matrix) {
     v = turns(p) ? "f32(cut[j,d])" : "f32(cut[d,j])";
     tg_kit_declare(tg_b_, "define_local", turns(p) ? "cut, %s, [BK, E + 8]" : "cut, %s, [E, BK]", type);
-    copy_cut(tg_b_, p, "where(abs(v) < inf, v, 0)");
+    copy_finite(tg_b_, p);
   }
   scores(tg_b_, p, cut);
   tg_range(i, BQ) {
@@ -221,7 +277,7 @@ static void block(tg_builder *tg_b_, const tg_attention_problem *p, bool cut) {
     tg_range(d, E) say("o[i,d] = o[i,d] * by[i] + sum(j : BK, f32(p[i,j]) * %s)", v);
     tg(m[i] = m1[i]);
   }
-  if (cut && p->matrix) add_infinite(tg_b_, p);
+  if (cut && p->matrix) tg_range(again, where(odd[0] < inf, 0, 1)) add_infinite(tg_b_, p);
 }
 
 /* A bound of blocks; of divided keys within those of the part, or none where the workgroup has no part. */
