@@ -119,11 +119,13 @@ static bool find_loop(attention *t, const tg_uop *const *list, uint32_t n) {
 
 /* ---- the instruction ---- */
 
-/* 32-bit registers of a lane: scores, weights, results, and the rows of the first product, which stay. */
+/* 32-bit registers of a lane: scores, weights, results, and, where copies leave room for them, the rows of the first
+ * product, which stay. */
 static uint32_t registers_of(const attention *t, int64_t rows) {
   int64_t keys = extent_of(t->score.columns), head = extent_of(t->score.sum), out = extent_of(t->result.columns);
   uint32_t lanes = t->n->l->target->lanes;
-  uint32_t tiles = (uint32_t)(rows * (2 * keys + keys + 2 * out + head) / 2 / lanes);
+  int64_t stay = t->n->l->target->async_copy ? head : 0;
+  uint32_t tiles = (uint32_t)(rows * (2 * keys + keys + 2 * out + stay) / 2 / lanes);
   int64_t threads = extent_of(t->score.rows) / rows * lanes;
   if (!t->n->l->target->async_copy) tiles += (uint32_t)(keys * (head + out) / 2 / threads);   /* blocks under way */
   return tiles + OWN_REGISTERS + (t->polynomials ? POLYNOMIALS : 0);
