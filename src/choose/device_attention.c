@@ -171,6 +171,14 @@ static bool fits(const attention *t, const tg_matrix_row *r) {
   return rows / r->m * target->lanes <= target->max_threads && registers_of(t, r->m) <= room_of(target);
 }
 
+/* Where copies pass registers a warp waits for its own. So two groups of a core should have a warp for each part of its
+ * registers, of which one warp may have the whole. */
+static bool fills_core(const attention *t, int64_t rows) {
+  const tg_target *target = t->n->l->target;
+  uint32_t parts = target->core_registers / (target->vector_registers * target->lanes);
+  return target->async_copy || 2 * (extent_of(t->score.rows) / rows) >= parts;
+}
+
 static bool find_instruction(attention *t) {
   for (uint32_t i = 0; tg_matrix_at(i); i++) {
     const tg_matrix_row *r = tg_matrix_at(i);
@@ -180,7 +188,8 @@ static bool find_instruction(attention *t) {
   if (!t->row) return false;
   /* twice the rows, and each fragment of K and V serves two instructions */
   int64_t rows = extent_of(t->score.rows);
-  bool twice = rows % (2 * t->row->m) == 0 && registers_of(t, 2 * t->row->m) <= room_of(t->n->l->target);
+  bool twice = rows % (2 * t->row->m) == 0 && registers_of(t, 2 * t->row->m) <= room_of(t->n->l->target) &&
+               fills_core(t, 2 * t->row->m);
   t->warp_rows = twice ? 2 * t->row->m : t->row->m;
   t->warps = (uint32_t)(rows / t->warp_rows);
   return true;
