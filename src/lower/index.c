@@ -8,8 +8,9 @@
  * the two versions that specialize(lda == 1) makes.
  *
  * INDEX scalars become i64 if the target prefers that for addresses, else i32 if every value and operand provably
- * fits; vectors become i32 if they fit. Integer division of every type becomes machine operations: shifts and masks;
- * CDIV and CMOD where floor and truncation agree; else these with a correction, and a guard against a zero divisor.
+ * fits; vectors become i32 if they fit, and comparisons of lanes that do not are written so that they do. Integer
+ * division of every type becomes machine operations: shifts and masks; CDIV and CMOD where floor and truncation agree;
+ * else these with a correction, and a guard against a zero divisor.
  * (The one quotient that overflows wraps and leaves remainder 0, as the language says.) */
 #include "lower/sweep.h"
 
@@ -341,9 +342,37 @@ static const tg_uop *cast(state *s, const tg_uop *u) {
   return tg_cast(s->j, type_of(s, u), x);
 }
 
+/* x + c: x. */
+static const tg_uop *without_constant(const tg_uop *u, int64_t *c) {
+  *c = u->op == TG_OP_ADD && u->src[1]->op == TG_OP_CONST ? u->src[1]->arg : 0;
+  return *c ? u->src[0] : u;
+}
+
+/* base + IOTA < end, where lanes do not fit 32 bits: IOTA < end - base, whose right side is cut off at what no lane
+ * reaches. So the lanes are half as wide, the gates of neighbouring vectors share it, and only constants are compared
+ * with it. NULL: no such comparison. */
+static const tg_uop *gate_of_lanes(state *s, const tg_uop *u) {
+  const int64_t far = 1 << 30, near = 1 << 29;
+  if (u->op != TG_OP_LT || u->lanes == 1 || u->src[1]->lanes > 1 || u->src[0]->op != TG_OP_ADD) return NULL;
+  const tg_uop *left = u->src[0], *iota = left->src[left->src[1]->op == TG_OP_IOTA], *other, *end;
+  int64_t behind, before;
+  if (iota->op != TG_OP_IOTA) return NULL;
+  other = without_constant(left->src[iota == left->src[0]], &before), end = without_constant(u->src[1], &behind);
+  if (other->lanes > 1 || before - behind > near || behind - before > near) return NULL;
+  tg_bounds a = tg_bounds_of(s->j, other), b = tg_bounds_of(s->j, end);
+  if (b.lo - a.hi < INT64_MIN || b.hi - a.lo > INT64_MAX) return NULL;
+  const tg_uop *rest = bin(s, TG_OP_SUB, as(s, end, TG_I64), as(s, other, TG_I64));
+  if (b.hi - a.lo > far) rest = bin(s, TG_OP_MIN, rest, tg_const_int(s->j, TG_I64, far));
+  if (b.lo - a.hi < -far) rest = bin(s, TG_OP_MAX, rest, tg_const_int(s->j, TG_I64, -far));
+  const tg_uop *lanes = tg_iota(s->j, TG_I32, u->lanes), *c = tg_const_int(s->j, TG_I32, before - behind);
+  return tg_op2(s->j, TG_OP_LT, before == behind ? lanes : bin(s, TG_OP_ADD, lanes, c), tg_cast(s->j, TG_I32, rest));
+}
+
 static const tg_uop *lanewise(state *s, const tg_uop *u, bool index) {
   const tg_uop *src[3];
   tg_type t = index ? type_of(s, u) : TG_VOID;
+  const tg_uop *gate = t == TG_I64 ? gate_of_lanes(s, u) : NULL;
+  if (gate) return gate;
   for (uint32_t i = 0; i < u->n; i++) src[i] = u->src[i]->type == TG_INDEX ? as(s, u->src[i], t) : s->to[u->src[i]->id];
   switch (u->op) {
   case TG_OP_IDIV: case TG_OP_MOD: case TG_OP_CDIV: case TG_OP_CMOD: return divide(s, u, src[0], src[1]);

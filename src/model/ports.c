@@ -87,14 +87,16 @@ static bool chosen_by(const tg_uop *gate) {
 }
 
 /* The part of its executions in which a mask is true in all lanes, of steps of a vector along what it compares: lanes
- * that stand side by side with a bound. Of another mask nothing is known: 0. */
+ * that stand side by side with a bound. If only the bound moves, it moves by such steps. Of another mask nothing is
+ * known: 0. */
 static double open_part(tg_cost_walk *w, const tg_uop *mask) {
   if (mask->lanes == 1) return 1;
   if (mask->op == TG_OP_AND) return fmin(open_part(w, mask->src[0]), open_part(w, mask->src[1]));
   if (mask->op != TG_OP_LT || mask->src[1]->lanes > 1) return 0;
   tg_bounds of = tg_bounds_of(w->j, mask->src[0]), below = tg_bounds_of(w->j, mask->src[1]);
-  double lanes = mask->lanes, from = (double)of.lo, steps = ((double)of.hi + 1 - from) / lanes;
-  return fmin(1, fmax(0, floor(((double)below.lo - from) / lanes) / ceil(steps)));
+  double lanes = mask->lanes, from = (double)of.lo, most = (double)below.lo, moves = (double)of.hi + 1 - from;
+  if (tg_cost_is_fixed(w, mask->src[0])) moves += (double)(below.hi - below.lo), most = (double)below.hi;
+  return fmin(1, fmax(0, floor((most - from) / lanes) / ceil(moves / lanes)));
 }
 
 /* A load by a mask: an instruction; of elements that the target has none for, lane by lane, where the mask is not true
