@@ -55,13 +55,16 @@ static tg_type type_of(const tg_gemm_problem *p, char operand) { return operand 
 void tg_gemm_stage_columns(tg_builder *b, const tg_gemm_problem *p, const tg_gemm_roles *o, const char *at,
                            const char *space) {
   const char *as = tg_kit_as(type_of(p, o->column), p->acc);
-  tg_kit_stage_columns(b, &(tg_kit_copy){o->column, o->c, 'k', as, o->column_k, o->column_any, false, p->k}, at, space);
+  const tg_kit_copy copy = {.operand = o->column, .range = o->c, .term = 'k', .as = as, .along = o->column_k,
+                            .any = o->column_any, .terms = p->k};
+  tg_kit_stage_columns(b, &copy, at, space);
 }
 
-void tg_gemm_stage_rows(tg_builder *b, const tg_gemm_problem *p, const tg_gemm_roles *o, const char *at) {
-  const char *as = tg_kit_as(type_of(p, o->row), p->acc);
-  bool apart = (o->row == 'A' ? p->a_step : p->b_step) > 1;
-  tg_kit_stage_rows(b, &(tg_kit_copy){o->row, o->r, 'k', as, o->row_k, o->row_any, apart, p->k}, at);
+void tg_gemm_stage_rows(tg_builder *b, const tg_gemm_problem *p, const tg_gemm_roles *o, const char *at, bool side) {
+  const tg_kit_copy copy = {.operand = o->row, .range = o->r, .term = 'k', .as = tg_kit_as(type_of(p, o->row), p->acc),
+                            .along = o->row_k, .any = o->row_any, .side = side,
+                            .apart = (o->row == 'A' ? p->a_step : p->b_step) > 1, .terms = p->k};
+  tg_kit_stage_rows(b, &copy, at);
 }
 
 void tg_gemm_blocks(tg_builder *tg_b_, char rows, char columns, long long panel, tg_gemm_blocks_kind kind) {
@@ -180,7 +183,7 @@ void tg_gemm_panels(tg_builder *tg_b_, const tg_gemm_problem *p, bool both) {
   /* copy row by row through all panels, so that B is read sequentially */
   if (!p->panel && !o.column_k && !o.column_any && tg_c(NB) > 1 && tg_c(TEAM) != 1)
     tg_kit_word(tg_b_, "order Cp.1 Cp.0");
-  if (both) tg_gemm_stage_rows(tg_b_, p, &o, grouped && !whole ? "kc" : "rc");
+  if (both) tg_gemm_stage_rows(tg_b_, p, &o, grouped && !whole ? "kc" : "rc", tg_c(SIDE));
   tg_kit_tile(tg_b_, "rb", whole ? "k" : "kr", "cb");
   /* the epilogue is applied in the last block of terms only */
   if (p->epilogue && !tg_gemm_waits(p) && p->k.hi > tg_c(KC)) tg_kit_word(tg_b_, "cut kc last");

@@ -40,10 +40,12 @@ static double vectors_of(const view *v, int64_t columns, int64_t vl) {
 static work term_of_tile(const view *v, int64_t mr, double n, int64_t vl) {
   const tg_machine *m = v->m;
   double r = (double)mr, converted = (v->row_converted ? r : 0) + (v->column_converted ? n : 0);
+  /* numbers that no multiply-add takes as a lane go to all lanes by an instruction of their own */
+  double copies = v->t->lane_bytes && vl * v->size > v->t->lane_bytes ? r : 0;
   return (work){.math = r * n * at(v, m->fma, vl),
                 .loads = r / m->load[0] + n * at(v, m->load, vl),
-                .shuffles = converted / m->convert,
-                .instructions = r * n + n + converted};
+                .shuffles = converted / m->convert + copies * at(v, m->shuffle, vl),
+                .instructions = r * n + n + converted + copies};
 }
 
 /* What is done together: the units of both are busy beside each other. */
@@ -235,6 +237,7 @@ static double panels(const view *v, const tg_kit_choice *c, bool both) {
   double asked = knob(c, "AHEAD", 0) ? fmax(1, (double)mr * uk * v->row_size / v->m->line) : 0;
   for (int i = 0; i < n; i++) {
     work term = term_of_tile(&w, list[i].mr, wide_n, vl);
+    if (knob(c, "SIDE", 0)) term.loads -= (double)list[i].mr * (1 - 1 / (double)vl) / v->m->load[0];
     term.instructions += (2.0 + asked) / uk;
     term.loads += spilled(v, list[i].mr * vectors + vectors + 1) + asked / uk / v->m->load[0];
     double first = tile_of(v, term, terms, uk, 1, sums_of_tile(v, list[i].mr, wide_n, vl, v->reads_c)),

@@ -84,22 +84,29 @@ static bool is_far_columns(const tg_gemm_view *v) {
  * shared by all columns, a third of L3. */
 typedef struct { int64_t vl, nu, mr, kc; bool grouped, next; int team; bool ahead; } panel_point;
 
+/* Do rows of a tile lie side by side, so that multiply-adds take lanes of their vectors? They fill those. */
+static bool is_side(const tg_gemm_view *v, const panel_point *x) {
+  return x->vl * v->size == v->t->lane_bytes && x->mr % x->vl == 0 && !v->o.row_any;
+}
+
 /* Terms that a tile takes at a time. In pairs a loop's own two instructions come half as often; but where the number of
  * terms is open, what pairs leave is a loop with sums of its own, for which no registers are left: in each tile those
  * are stored, loaded again and added. A round that prefetches would ask for twice as much in single terms. */
-static int64_t terms_at_a_time(const tg_gemm_view *v, const panel_point *x) {
+static int64_t terms_at_a_time(const tg_gemm_view *v, const panel_point *x, bool side) {
   double bytes = (double)(x->vl * v->size), sums = (double)(x->nu * x->mr),
          left = sums * (tg_machine_cycles(v->m->store, bytes) + tg_machine_cycles(v->m->load, bytes) +
                         tg_machine_cycles(v->m->add, bytes)),
          saved = (double)smaller(x->kc, v->terms) / v->m->issue;
   if (v->p->k.hi < 8) return 1;
+  if (side && is_fixed(v->p->k)) return 8;   /* there the loop's own instructions are the most of what is left */
   return is_fixed(v->p->k) || x->next || x->ahead || saved > left ? 2 : 1;
 }
 
 static void offer_panels(tg_gemm_points *to, const tg_gemm_view *v, const panel_point *x) {
   enum { TASKS = 4 /* for each thread, so that none waits long for the last */, WAITING = 64, ROWS = 2048 };
   const tg_gemm_problem *p = v->p;
-  bool dwords = to->sketch->bound == tg_gemm_bound_dwords, both = to->sketch != &tg_gemm_panel, waits = p->c != p->acc;
+  bool dwords = to->sketch->bound == tg_gemm_bound_dwords, both = to->sketch != &tg_gemm_panel, waits = p->c != p->acc,
+       side = to->sketch == &tg_gemm_packed && is_side(v, x);
   int64_t nr = x->nu * x->vl, panels = up(v->columns, nr), tiles = up(v->rows, x->mr);
   double size = v->packed_size / (dwords ? p->a == TG_BF16 ? 2 : 4 : 1), kc = (double)smaller(x->kc, v->terms);
   int64_t nb = larger(1, smaller(panels, (int64_t)(v->l2 / 2 / (kc * (double)nr * size)))),
@@ -113,12 +120,13 @@ static void offer_panels(tg_gemm_points *to, const tg_gemm_view *v, const panel_
   tg_kit_choice c = begin(to);
   if (!dwords) put(&c, "VL", x->vl);
   put(&c, "NU", x->nu), put(&c, "MR", x->mr);
-  if (!dwords) put(&c, "UK", terms_at_a_time(v, x));
+  if (!dwords) put(&c, "UK", terms_at_a_time(v, x, side));
   put(&c, "KC", x->kc), put(&c, "MB", mb), put(&c, "NB", listed(tg_gemm_nb, nb));
   if (waits && (!dwords || p->a == TG_BF16))
     put(&c, "GB", x->team == 1 ? 1 : listed_above(tg_gemm_nb, up(up(tiles, mb), up(v->rows, ROWS))));
   put(&c, "TEAM", x->team);
   if (!dwords) put(&c, "NEXT", x->next), put(&c, "GROUPED", x->grouped);
+  if (to->t->lane_bytes && to->sketch == &tg_gemm_packed) put(&c, "SIDE", side);
   if (!both) put(&c, "AHEAD", x->ahead);
   offer(to, v, &c);
 }

@@ -164,7 +164,8 @@ void tg_gemm_ask(tg_builder *b, const tg_gemm_problem *p, tg_gemm_blocks_kind ki
 /* tg_kit_stage_columns and tg_kit_stage_rows for the operands that have these roles. */
 void tg_gemm_stage_columns(tg_builder *b, const tg_gemm_problem *p, const tg_gemm_roles *o, const char *at,
                            const char *space);
-void tg_gemm_stage_rows(tg_builder *b, const tg_gemm_problem *p, const tg_gemm_roles *o, const char *at);
+void tg_gemm_stage_rows(tg_builder *b, const tg_gemm_problem *p, const tg_gemm_roles *o, const char *at,
+                        bool side);
 /* Is C's type not acc, so that partial sums need a buffer beside C? */
 bool tg_gemm_waits(const tg_gemm_problem *p);
 /* The words of gemm_panel, and (both: rows are packed as well) of gemm_packed. */

@@ -181,12 +181,30 @@ void tg_kit_stage_columns(tg_builder *tg_b_, const tg_kit_copy *o, const char *a
   if (nr > vl) tg_kit_word(tg_b_, "upcast Cp.2.0");
 }
 
+/* Rows of a tile side by side, as panels of columns lie: MR is a multiple of VL. */
+static void stage_side(tg_builder *tg_b_, const tg_kit_copy *o, const char *at) {
+  long long vl = tg_c(VL), mr = tg_c(MR);
+  char list[96];
+  tg_kit_word(tg_b_, "stage %c at %s as Rp[%c/%lld, %c, %c%%%lld]%s", o->operand, at, o->range, mr, o->term, o->range, mr,
+              o->as);
+  tg_kit_word(tg_b_, "lane Rp.2 VL");
+  if (o->along) {
+    tg_kit_word(tg_b_, "split Rp.1 %s as qt qu", terms_of_a_block(tg_b_, o->terms, list, sizeof list));
+    tg_kit_word(tg_b_, mr > vl ? "order Rp.2.0 qt qu" : "order qt qu");
+    tg_kit_word(tg_b_, "unroll qu");
+  } else if (mr > vl) tg_kit_word(tg_b_, "upcast Rp.2.0");
+}
+
 /* The copy has the terms of a row contiguous, so tiles may take any number of rows. If rows are contiguous in the
  * operand (not terms), the copy transposes. If strides are known at launch only (any), it goes in blocks of 8 rows by
  * some terms, which is good whichever of them are contiguous. */
 void tg_kit_stage_rows(tg_builder *tg_b_, const tg_kit_copy *o, const char *at) {
   long long vl = tg_c(VL), mr = tg_c(MR);
   char rows[48];
+  if (o->side) {
+    stage_side(tg_b_, o, at);
+    return;
+  }
   bool by_tiles = mr > 1 && o->along && !o->any;
   snprintf(rows, sizeof rows, !by_tiles ? "%c" : "%c/%lld, %c%%%lld", o->range, mr, o->range, mr);
   tg_kit_word(tg_b_, "stage %c at %s as Rp[%s, %c]%s pitch=%lld", o->operand, at, rows, o->term, o->as,

@@ -46,6 +46,7 @@ typedef struct tg_kit_copy {
   const char *as;                /* text of tg_kit_as: conversion of the copy */
   bool along;                    /* its terms are contiguous in memory */
   bool any;                      /* its strides are known at launch only */
+  bool side;                     /* rows of a tile lie side by side, term by term */
   bool apart;                    /* its smaller stride is more than one element */
   tg_kit_dim terms;
 } tg_kit_copy;

@@ -3,7 +3,8 @@
  * iota` (contiguous in that dimension), `base` (every lane the same element: a scalar load, whose value stands for all
  * lanes), or a general vector split into its scalar part and its lanes' part. Equal loads thereby become one node.
  * Blocks of gathers become contiguous loads and a transpose (coalesce_transpose.c), loads and stores that fill each
- * other's gaps contiguous ones (coalesce_steps.c, coalesce_stores.c). What lanes of matrix instructions pick from a
+ * other's gaps contiguous ones (coalesce_steps.c, coalesce_stores.c), and where multiply-adds take lanes of vectors, neighbouring
+ * factors are (coalesce_lanes.c). What lanes of matrix instructions pick from a
  * piece of memory is loaded as a whole (coalesce_pieces.c). On targets with warps neighbours that no limit divides get
  * one gate. */
 #include "lower/sweep.h"
@@ -84,5 +85,6 @@ const tg_uop *tg_pass_coalesce(tg_job *j, const tg_lowering *l, const tg_uop *si
   if (device) sink = tg_pick_pieces(j, sink);
   sink = tg_transpose_gathers(j, tg_sweep_map(j, sink, visit, device ? &device : NULL));
   if (device) return sink;
+  if (l->target && l->target->lane_bytes) sink = tg_load_lanes(j, l->target, sink);
   return tg_interleave_stores(j, l->target && l->target->vector_bytes ? tg_share_steps(j, l->target, sink) : sink);
 }

@@ -66,6 +66,8 @@ int64_t tg_short_rows(tg_job *j, const tg_uop *load);
 /* coalesce_steps.c: loads with gaps between their lanes that others take become contiguous ones, of which each picks
  * its lanes. Needs subscripts in their final forms. */
 const tg_uop *tg_share_steps(tg_job *j, const tg_target *target, const tg_uop *sink);
+/* coalesce_lanes.c: neighbouring elements by which whole vectors are multiplied become lanes of one load. */
+const tg_uop *tg_load_lanes(tg_job *j, const tg_target *target, const tg_uop *sink);
 /* coalesce_stores.c: stores with gaps between their lanes that fill each other's become contiguous ones. Needs
  * subscripts in their final forms. */
 const tg_uop *tg_interleave_stores(tg_job *j, const tg_uop *sink);

@@ -19,6 +19,10 @@ bool tg_cost_in_register(const tg_cost_walk *w, const tg_uop *access) {
   return b->space == TG_SPACE_REG && b->place == TG_PLACE_SSA;
 }
 
+bool tg_cost_is_lane(const tg_cost_walk *w, const tg_uop *u) {
+  return w->target->lane_bytes && u->op == TG_OP_SHUFFLE && u->lanes == 1 && u->src[2]->op == TG_OP_CONST;
+}
+
 bool tg_cost_is_fixed(tg_cost_walk *w, const tg_uop *u) {
   uint8_t *f = &w->by_id->fixed[u->id];
   if (*f) return *f == 1;
@@ -99,6 +103,14 @@ static double open_part(tg_cost_walk *w, const tg_uop *mask) {
   return fmin(1, fmax(0, floor((most - from) / lanes) / ceil(moves / lanes)));
 }
 
+/* A number goes to all lanes of a vector by an instruction of its own where vectors are wider than those of which
+ * multiply-adds take a lane. */
+static void count_copy(tg_cost_walk *w, tg_cost_ports *p) {
+  uint32_t bytes = w->target->vector_bytes;
+  if (bytes <= w->target->lane_bytes) return;
+  p->shuffles += tg_machine_cycles(w->machine->shuffle, bytes), p->instructions++;
+}
+
 /* A load by a mask: an instruction; of elements that the target has none for, lane by lane, where the mask is not true
  * in all lanes (jit/emit_memory.c): a question and a load that is put into the vector for each. */
 static double masked_load(tg_cost_walk *w, const tg_uop *u, double load, double n, tg_cost_ports *p) {
@@ -119,6 +131,7 @@ static void count_load(tg_cost_walk *w, tg_cost_ports *p, const tg_uop *u) {
     bool masked = gate && gate->lanes > 1;
     p->loads += (masked ? masked_load(w, u, load, n, p) : load) + n * crossing(w, u, bytes) * m->cross_load;
     p->instructions += masked ? 2 * n : n;
+    if (u->lanes == 1 && tg_is_float(u->type) && w->target->lane_bytes) count_copy(w, p);
   } else if (steps > 0) {
     p->loads += load * steps;
     p->shuffles += by_width(w, m->shuffle, u) * (steps - 1);
@@ -263,6 +276,7 @@ void tg_cost_count(tg_cost_walk *w, tg_cost_ports *p, const tg_uop *const *list,
     p->alone += scalar_division * (u->lanes > 1 ? u->lanes : 1);
     return;
   case TG_OP_SHUFFLE:
+    if (tg_cost_is_lane(w, u)) return;
     p->shuffles += by_width(w, m->shuffle, u);
     p->instructions += n;
     return;
@@ -283,7 +297,7 @@ double tg_cost_latency(const tg_cost_walk *w, const tg_uop *u) {
   case TG_OP_MAX: case TG_OP_MIN: return is_extremum(u) ? extremum_latency(w, u) : 1;
   case TG_OP_ADD: case TG_OP_SUB: return tg_is_float(u->type) ? m->add_latency : 1;
   case TG_OP_FDIV: case TG_OP_SQRT: return m->fma_latency + m->divide;
-  case TG_OP_SHUFFLE: return m->shuffle_latency;
+  case TG_OP_SHUFFLE: return tg_cost_is_lane(w, u) ? 0 : m->shuffle_latency;
   case TG_OP_FOLD: return (m->add_latency + m->shuffle_latency) * log2(fmax(2, u->src[0]->lanes));
   case TG_OP_MATRIX: return m->fma_latency;
   case TG_OP_CONST: case TG_OP_DEFINE: case TG_OP_AFTER: case TG_OP_RANGE: case TG_OP_PARAM: return 0;

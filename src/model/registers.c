@@ -25,7 +25,7 @@ static bool takes_register(tg_cost_walk *w, const tg_uop *u, const tg_uop *user,
   if (u->op == TG_OP_RANGE || u->op == TG_OP_DEFINE || u->op == TG_OP_AFTER || u->op == TG_OP_PARAM) return false;
   if (u->type == TG_VOID || u->type == TG_I64 || u->type == TG_INDEX || (u->lanes == 1 && !tg_is_float(u->type)))
     return false;
-  if (tg_cost_is_fixed(w, u)) return false;
+  if (tg_cost_is_fixed(w, u) || tg_cost_is_lane(w, u)) return false;
   if (u->op == TG_OP_LOAD) return !tg_cost_in_register(w, u) && (uses > 1 || u->lanes == 1);
   return uses > 1 || user->op != TG_OP_STORE || !tg_cost_in_register(w, user);
 }
@@ -82,7 +82,7 @@ static void touch_node(iteration *it, const tg_uop *u) {
   tg_cost_walk *w = it->w;
   tg_cost_place *at = w->by_id->place, *p = &at[u->id];
   for (uint32_t k = 0; k < u->n; k++) {
-    const tg_uop *s = u->src[k];
+    const tg_uop *s = tg_cost_is_lane(w, u->src[k]) ? u->src[k]->src[0] : u->src[k];
     tg_cost_place *q = &at[s->id];
     if (is_element(w, s)) {
       if (s->op == TG_OP_LOAD) add_touch(it, element_of(it, s), false, false);

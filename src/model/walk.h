@@ -55,6 +55,8 @@ typedef struct {
 
 double tg_cost_pieces(const tg_cost_walk *w, const tg_uop *u);   /* registers that a value takes */
 bool tg_cost_in_register(const tg_cost_walk *w, const tg_uop *access);
+/* A lane of a vector that multiply-adds take as it is; it costs nothing. */
+bool tg_cost_is_lane(const tg_cost_walk *w, const tg_uop *u);
 /* A constant vector: of constants and IOTA alone. It costs nothing. */
 bool tg_cost_is_fixed(tg_cost_walk *w, const tg_uop *u);
 /* ports.c: adds what u takes. list, i: its place among the statements, for what is done together with its

@@ -425,6 +425,7 @@ void tg_target_derive(tg_target *t) {
   t->access_bytes = t->vector_bytes;
   t->fma = t->f16_convert = v3 || !x86;
   t->masked_least = wide ? 1 : v3 ? 4 : !x86 && (t->needs & A(SVE)) ? 1 : 0;
+  t->lane_bytes = t->arch == TG_ARCH_AARCH64 ? 16 : 0;   /* of SVE's the lanes of each 16 bytes */
   t->dot_u8s8 = wide && (t->needs & X(AVX512VNNI));
   t->dot_bf16 = wide && (t->needs & X(AVX512BF16));
   t->tile_i8 = wide && (t->needs & X(AMX_TILE)) && (t->needs & X(AMX_INT8));

@@ -137,7 +137,7 @@ int main(int argc, char **argv) {
   for (const tg_pass *p = tg_passes; p->name; p++, passes++) one_pass(&r, p->name, p->name, write);
   static const char *const others[][2] = {   /* other texts of a pass */
     {"expand", "expand_apart"}, {"types", "types_narrow"}, {"coalesce", "coalesce_stores"}, {"coalesce", "coalesce_steps"},
-    {"distribute", "distribute_rings"}, {"index", "index_copies"}, {"index", "index_lanes"},
+    {"distribute", "distribute_rings"}, {"index", "index_copies"}, {"index", "index_lanes"}, {"coalesce", "coalesce_lanes"},
     {"linear", "linear_tiles"}, {"reduce", "reduce_dots"}, {"reduce", "reduce_extrema"}, {"coalesce", "coalesce_rows"}, {"raise", "raise_arms"}};
   for (size_t i = 0; i < TG_COUNT(others); i++) one_pass(&r, others[i][0], others[i][1], write);
   static const char *const kernels[] = {"attention_flash", "attention_naive", "softmax", "layernorm", "matmul_tiled", "matmul_scheduled", "argmax", "reduce_tuple", "double_buffer", "paged", "schedule_tile", "schedule_place"};

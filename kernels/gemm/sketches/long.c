@@ -48,7 +48,7 @@ TG_KERNEL(gemm_long, M, N, K, lda, ldb, ldc) {
   tg_kit_word(tg_b_, "split kc.%c %lld as ct cv", o.c, nr);
   tg_kit_word(tg_b_, "order ct kc.%c cv", o.r);
   tg_gemm_stage_columns(tg_b_, p, &o, "kc", "");
-  if (!o.row_k || o.row_any || (o.row == 'A' ? p->a : p->b) != p->acc) tg_gemm_stage_rows(tg_b_, p, &o, "kc");
+  if (!o.row_k || o.row_any || (o.row == 'A' ? p->a : p->b) != p->acc) tg_gemm_stage_rows(tg_b_, p, &o, "kc", false);
   char row[8];
   snprintf(row, sizeof row, "kc.%c", o.r);
   tg_kit_tile(tg_b_, row, "k", NULL);

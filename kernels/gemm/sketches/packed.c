@@ -13,6 +13,7 @@ TG_KERNEL(gemm_packed, M, N, K, lda, ldb, ldc) {
   tg_knob(TEAM, 0, 1, 2);
   tg_knob(NEXT, 0, 1);
   tg_knob(GROUPED, 0, 1);
+  tg_knob(SIDE, 0, 1);             /* rows of a tile side by side: lanes of a vector, where multiply-adds take those */
   tg_gemm_panels(tg_b_, p, true);
 }
 
