@@ -185,8 +185,8 @@ void tg_kit_stage_columns(tg_builder *tg_b_, const tg_kit_copy *o, const char *a
 static void stage_side(tg_builder *tg_b_, const tg_kit_copy *o, const char *at) {
   long long vl = tg_c(VL), mr = tg_c(MR);
   char list[96];
-  tg_kit_word(tg_b_, "stage %c at %s as Rp[%c/%lld, %c, %c%%%lld]%s", o->operand, at, o->range, mr, o->term, o->range, mr,
-              o->as);
+  tg_kit_word(tg_b_, "stage %c at %s as Rp[%c/%lld, %c, %c%%%lld]%s", o->operand, at, o->range, mr, o->term, o->range,
+              mr, o->as);
   tg_kit_word(tg_b_, "lane Rp.2 VL");
   if (o->along) {
     tg_kit_word(tg_b_, "split Rp.1 %s as qt qu", terms_of_a_block(tg_b_, o->terms, list, sizeof list));

@@ -3,10 +3,10 @@
  * iota` (contiguous in that dimension), `base` (every lane the same element: a scalar load, whose value stands for all
  * lanes), or a general vector split into its scalar part and its lanes' part. Equal loads thereby become one node.
  * Blocks of gathers become contiguous loads and a transpose (coalesce_transpose.c), loads and stores that fill each
- * other's gaps contiguous ones (coalesce_steps.c, coalesce_stores.c), and where multiply-adds take lanes of vectors, neighbouring
- * factors are (coalesce_lanes.c). What lanes of matrix instructions pick from a
- * piece of memory is loaded as a whole (coalesce_pieces.c). On targets with warps neighbours that no limit divides get
- * one gate. */
+ * other's gaps contiguous ones (coalesce_steps.c, coalesce_stores.c), and where multiply-adds take lanes of vectors,
+ * neighbouring factors are lanes of one load (coalesce_lanes.c). What lanes of matrix instructions pick from a piece of
+ * memory is loaded as a whole (coalesce_pieces.c). On targets with warps neighbours that no limit divides get one
+ * gate. */
 #include "lower/sweep.h"
 
 static const tg_uop *sum_of(tg_job *j, const tg_linear *t, bool lanes) {
