@@ -51,8 +51,7 @@ typedef struct tg_target {
   bool fma, f16_arithmetic, f16_convert, bf16_convert;
   /* bytes of the smallest elements that an instruction loads by a mask of lanes; 0: there is none */
   uint32_t masked_least;
-  /* multiply-adds of vectors of so many bytes take a lane of a vector as a factor (FMLA by element); 0: none do */
-  uint32_t lane_bytes;
+  /* multiply-adds of vectors of this size take one lane of a vector as a factor (FMLA by element); 0: none do */
   uint32_t lane_bytes;
   bool dot_u8s8;              /* VPDPBUSD on 512 bits */
   bool dot_bf16;              /* VDPBF16PS on 512 bits */
