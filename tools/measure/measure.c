@@ -61,6 +61,7 @@ static int64_t passes_of(measure_body *body, void *memory) {
 static double keep(measure *m, double cycles) {
   if (m->probes >= MEASURE_MOST) return cycles;
   double *best = &m->best[m->probes++];
+  m->better |= *best > 0 && cycles < 0.97 * *best;
   if (!(*best > 0) || cycles < *best) *best = cycles;
   return *best;
 }

@@ -9,7 +9,7 @@
 #include "base/base.h"
 #include "target/processor.h"
 
-enum { MEASURE_L1_BYTES = 16 << 10, MEASURE_LINE = 64, MEASURE_MOST = 160, MEASURE_ROUNDS = 3 };
+enum { MEASURE_L1_BYTES = 16 << 10, MEASURE_LINE = 64, MEASURE_MOST = 160, MEASURE_ROUNDS = 3, MEASURE_MOST_ROUNDS = 9 };
 
 typedef struct measure {
   tg_target target;            /* the host, with the row of the tree that is nearest */
@@ -24,8 +24,10 @@ typedef struct measure {
   size_t memory_bytes;         /* a power of two */
   size_t l2_bytes, l3_bytes;   /* parts of `memory` that L2, and L3 but not L2, hold; powers of two */
   /* All probes run in several rounds, in the same order, as other programs and machines on the same processor
-   * disturb it for seconds at a time; of each the best round counts. */
+   * disturb it for seconds at a time; of each the best round counts. Those of the core go on while a round finds
+   * something better, since what they find is rounded to a number that every run should find. */
   double best[MEASURE_MOST];
+  bool better;                 /* this round found less than 0.97 of the cycles of the best before it */
   double chain[4];             /* seconds of the chain at its fastest, in each of the last probes */
   uint32_t probes;             /* so far in this round */
 } measure;
