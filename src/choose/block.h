@@ -49,7 +49,7 @@ static inline uint32_t tg_block_power_of_two_below(uint32_t v) {
  * stored to a row each. */
 static inline void tg_block_padded_across(const tg_device_block *c, tg_words *w) {
   const char *depth = c->stages > 1 ? tg_format(w->env, " depth=%u", c->stages) : "", *b = c->copy;
-  uint32_t unit = TG_UNIT / c->bytes, vector = c->vector < unit ? c->vector : unit;
+  uint32_t unit = TG_UNIT / c->bytes, vector = c->vector < unit && !c->anywhere ? c->vector : unit;
   if (vector > c->rows) vector = c->rows;
   uint32_t across = c->rows / vector, threads = tg_block_power_of_two_below(c->threads / across);
   tg_say(w, "stage %s at %s%s as %s[d%u, d%u] pitch=%u%s", c->name, c->at, tg_block_of(c), b, c->own, c->term,
@@ -71,7 +71,7 @@ static inline void tg_block_padded_across(const tg_device_block *c, tg_words *w)
  * those of a few lanes begin in different banks. */
 static inline void tg_block_padded_copy(const tg_device_block *c, tg_words *w) {
   const char *depth = c->stages > 1 ? tg_format(w->env, " depth=%u", c->stages) : "", *b = c->copy;
-  uint32_t unit = TG_UNIT / c->bytes, vector = c->vector < unit ? c->vector : unit;
+  uint32_t unit = TG_UNIT / c->bytes, vector = c->vector < unit && !c->anywhere ? c->vector : unit;
   if (!c->along_terms) {
     tg_block_padded_across(c, w);
     return;

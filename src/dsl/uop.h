@@ -281,6 +281,18 @@ static inline const tg_uop *tg_gate(const tg_uop *u) {
 static inline const tg_uop *tg_alternative(const tg_uop *load) {
   return load->arg & TG_GATED ? load->src[load->n - 1] : NULL;
 }
+/* How many elements the access v lies behind u, in the same row of memory; false: that is not known. */
+static inline bool tg_lies_behind(const tg_uop *u, const tg_uop *v, int64_t *by) {
+  const tg_uop *at[2] = {u->src[1], v->src[1]};
+  int64_t constant[2] = {0, 0};
+  for (int i = 0; i < 2; i++)
+    if (at[i]->op == TG_OP_ADD && at[i]->src[1]->op == TG_OP_CONST) {
+      constant[i] = at[i]->src[1]->arg;
+      at[i] = at[i]->src[0];
+    }
+  *by = constant[1] - constant[0];
+  return at[0] == at[1];
+}
 static inline const tg_uop *tg_stored(const tg_uop *store) {
   return store->src[store->n - 1 - (store->arg & TG_GATED ? 1 : 0)];
 }

@@ -39,7 +39,7 @@ typedef struct {
   /* by buffer ordinal: a store to it had a gate, so its elements may be unwritten where a loop does not run */
   uint8_t *unsure;
   uint32_t registers;
-  bool device;
+  bool device, anywhere;
   TG_VEC(const tg_uop *) stack;
 } state;
 
@@ -276,7 +276,7 @@ static void process(state *s, const tg_uop *u) {
     s->now = l;
     body->open = false;
     drop_moved(body);
-    if (s->device) tg_group_gated(s->j, body->out.n, body->out.data);
+    if (s->device) tg_group_gated(s->j, s->anywhere, body->out.n, body->out.data);
     s->to[u->id] = tg_end(s->j, body->range, body->out.n, body->out.data);
     if (thread) s->phase++;
   } else if (u->op == TG_OP_DEFINE) {
@@ -315,6 +315,7 @@ const tg_uop *tg_pass_linear(tg_job *j, const tg_lowering *l, const tg_uop *sink
              .sink = &top,
              .now = &top,
              .device = l->target && l->target->lanes > 1,
+             .anywhere = l->target && tg_target_loads_anywhere(l->target),
              .registers = l->target && l->target->vector_registers ? l->target->vector_registers : 16};
   for (uint32_t i = 0; i < sink->n; i++) process(&s, sink->src[i]);
   return tg_sink(j, top.out.n, top.out.data);

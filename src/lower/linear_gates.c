@@ -3,8 +3,8 @@
  * they are emitted in one branch and can be joined to wide ones.
  *
  * A load of an input moves up, behind an earlier one of the same buffer and gate, with the index arithmetic that it
- * needs. A store moves down, before a later one of the same buffer and gate, if nothing between reads the buffer.
- * Nothing passes a loop, a barrier or a wait. */
+ * needs; where loads may begin anywhere, whole 16 bytes also under several gates. A store moves down, before a later
+ * one of the same buffer and gate, if nothing between reads the buffer. Nothing passes a loop, a barrier or a wait. */
 #include "lower/sweep.h"
 
 enum {
@@ -15,6 +15,7 @@ enum {
 
 typedef struct {
   tg_job *j;
+  bool anywhere;                  /* loads of whatever width may begin at any element */
   const tg_uop **list;
   uint32_t n;
   uint32_t *place, *epoch, now;   /* by node id: its place in the window, if epoch is now */
@@ -47,6 +48,12 @@ static bool may_move_down(tg_job *j, const tg_uop *u) {
 
 static bool together(const tg_uop *a, const tg_uop *b) {
   return a->op == b->op && tg_gate(a) == tg_gate(b) && tg_define_of(a->src[0]) == tg_define_of(b->src[0]);
+}
+
+static bool in_unit(const grouping *g, const tg_uop *a, const tg_uop *b) {
+  int64_t by;
+  return g->anywhere && tg_define_of(a->src[0]) == tg_define_of(b->src[0]) && tg_lies_behind(a, b, &by) && by > 0 &&
+         by < UNIT / tg_type_bytes(a->type);
 }
 
 static bool is_arithmetic(const tg_uop *u) {
@@ -88,9 +95,12 @@ static uint32_t group_loads(grouping *g, uint32_t at) {
     g->place[g->list[end]->id] = end;
     g->epoch[g->list[end]->id] = g->now;
   }
+  uint32_t unit = 1;
+  for (uint32_t i = at + 1; i < end; i++) unit += may_move_up(g->j, g->list[i]) && in_unit(g, g->list[at], g->list[i]);
+  const bool whole = unit == UNIT / (uint32_t)tg_type_bytes(g->list[at]->type);
   for (uint32_t i = at + 1; i < end && loads < LOADS; i++) {
     const tg_uop *u = g->list[i];
-    if (!may_move_up(g->j, u) || !together(g->list[at], u)) continue;
+    if (!may_move_up(g->j, u) || !(together(g->list[at], u) || (whole && in_unit(g, g->list[at], u)))) continue;
     uint8_t *before = tg_new(&g->j->env, uint8_t, end - at);
     memcpy(before, g->taken + at, end - at);
     if (!take_operands(g, u, at, 8)) {
@@ -131,8 +141,8 @@ static void move_down(grouping *g, uint32_t at) {
   }
 }
 
-void tg_group_gated(tg_job *j, uint32_t n, const tg_uop **list) {
-  grouping g = {.j = j, .list = list, .n = n};
+void tg_group_gated(tg_job *j, bool anywhere, uint32_t n, const tg_uop **list) {
+  grouping g = {.j = j, .anywhere = anywhere, .list = list, .n = n};
   bool any = false;
   for (uint32_t i = 0; i < n && !any; i++) any = may_move_up(j, list[i]) || may_move_down(j, list[i]);
   if (!any) return;

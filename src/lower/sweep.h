@@ -77,7 +77,7 @@ const tg_uop *tg_narrow_integers(tg_job *j, const tg_uop *sink, uint32_t least);
 /* coalesce_pieces.c, part of pass coalesce on targets with warps */
 const tg_uop *tg_pick_pieces(tg_job *j, const tg_uop *sink);
 /* linear_gates.c: accesses under one gate become neighbours in their list */
-void tg_group_gated(tg_job *j, uint32_t n, const tg_uop **list);
+void tg_group_gated(tg_job *j, bool anywhere, uint32_t n, const tg_uop **list);
 /* Pass index (index_copies.c): joins asynchronous copies to the widest possible; copies that the instruction cannot
  * do become ordinary stores. Device form. */
 const tg_uop *tg_widen_copies(tg_job *j, const tg_uop *sink);

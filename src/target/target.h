@@ -104,6 +104,9 @@ static inline bool tg_target_is_device(const tg_target *t) { return t->lanes > 1
  * have the form of a CPU's whose vectors have one lane. */
 static inline bool tg_target_is_source(const tg_target *t) { return t->arch == TG_ARCH_OPENCL; }
 
+/* GPU: may a load of global memory of whatever width begin at any element? */
+static inline bool tg_target_loads_anywhere(const tg_target *t) { return t->arch == TG_ARCH_AMDGPU; }
+
 /* Does a device of that kind take SPIR-V, too? Then its code is that, if LLVM can write it. */
 static inline bool tg_target_takes_spirv(const tg_target *t) {
   return tg_target_is_source(t) && strstr(t->features, "spirv");
