@@ -173,18 +173,27 @@ static void see_around(tg_device_product *c, uint32_t depth, const tg_uop *const
   }
 }
 
-/* The only store of the nest, of one reduction that may be taken in any order. */
-static bool find_reduction(tg_device_product *c, uint32_t depth, const tg_uop *const *chain) {
+static bool find_store(tg_device_product *c, uint32_t depth, const tg_uop *const *chain) {
   const tg_uop *inner = depth < 2 ? NULL : chain[depth - 1];
-  uint32_t found = 0, count;
   if (!inner || inner->n != 2 || inner->src[1]->op != TG_OP_STORE || tg_gate(inner->src[1])) return false;
   c->store = inner->src[1];
+  return true;
+}
+
+static bool any_order(const tg_uop *reduce) {
+  tg_reduce_arg a = tg_reduce_info(reduce);
+  return !a.generic && !a.in_order;
+}
+
+/* The only store of the nest, of one reduction that may be taken in any order. */
+static bool find_reduction(tg_device_product *c, uint32_t depth, const tg_uop *const *chain) {
+  uint32_t found = 0, count;
+  if (!find_store(c, depth, chain)) return false;
+  c->sums = 1;
   const tg_uop **order = tg_toposort(c->n->j, c->store, &count);
   for (uint32_t i = 0; i < count; i++)
     if (order[i]->op == TG_OP_REDUCE) c->reduce = order[i], found++;
-  if (found != 1) return false;
-  tg_reduce_arg a = tg_reduce_info(c->reduce);
-  return !a.generic && !a.in_order;
+  return found == 1 && any_order(c->reduce);
 }
 
 static bool is_of_products(const tg_device_product *c) {
@@ -195,10 +204,11 @@ bool tg_device_product_sum(tg_device_product *c, uint32_t depth, const tg_uop *c
   return find_reduction(c, depth, chain) && is_of_products(c);
 }
 
-bool tg_device_product_find(tg_device_product *c, uint32_t depth, const tg_uop *const *chain) {
+/* Is the store's reduction one, of which loops are the rows and the columns? */
+static bool find_loops(tg_device_product *c, uint32_t depth, const tg_uop *const *chain) {
   tg_job *j = c->n->j;
   const tg_uop *columns = NULL;
-  if (!find_reduction(c, depth, chain) || tg_reduce_info(c->reduce).ranges != 1) return false;
+  if (tg_reduce_info(c->reduce).ranges != 1) return false;
   c->sum = tg_reduce_ranges(c->reduce)[0];
   const bool products = is_of_products(c);
   if (tg_range_kind(c->sum) != TG_REDUCE && tg_range_kind(c->sum) != TG_LOOP) return false;
@@ -216,4 +226,35 @@ bool tg_device_product_find(tg_device_product *c, uint32_t depth, const tg_uop *
       return true;
     }
   return false;
+}
+
+bool tg_device_product_find(tg_device_product *c, uint32_t depth, const tg_uop *const *chain) {
+  return find_reduction(c, depth, chain) && find_loops(c, depth, chain);
+}
+
+/* In one tile with the first: by the same instruction, and neither is a term of the other. */
+static bool goes_with(const tg_device_product *first, const tg_device_product *c) {
+  tg_job *j = c->n->j;
+  return c->row == first->row && c->a.loop == first->a.loop && c->b.loop == first->b.loop &&
+         tg_extent(c->sum) == tg_extent(first->sum) && !tg_uses(j, c->reduce, first->reduce) &&
+         !tg_uses(j, first->reduce, c->reduce);
+}
+
+bool tg_device_product_several(tg_device_product *c, uint32_t depth, const tg_uop *const *chain) {
+  tg_nest *n = c->n;
+  uint32_t found = 0, count;
+  if (!find_store(c, depth, chain)) return false;
+  const tg_uop *store = c->store, **order = tg_toposort(n->j, store, &count);
+  for (uint32_t i = 0; i < count; i++) {
+    if (order[i]->op != TG_OP_REDUCE) continue;
+    if (found == TG_MOST_SUMS || !any_order(order[i])) return false;
+    tg_device_product *one = &c[found];
+    *one = (tg_device_product){.n = n, .store = store, .reduce = order[i]};
+    if (!find_loops(one, depth, chain)) return false;
+    for (uint32_t k = 0; k < found; k++)
+      if (!goes_with(&c[k], one)) return false;
+    if (found++) c[found - 2].next = one;
+  }
+  c->sums = found;
+  return found > 1;
 }

@@ -8,7 +8,7 @@
 #include "target/matrix.h"
 
 /* SIDE: threads along rows and along columns of a group that multiplies and adds without a matrix instruction */
-enum { TG_SIDE = 16, TG_MORE_OPERANDS = 4 };
+enum { TG_SIDE = 16, TG_MORE_OPERANDS = 4, TG_MOST_SUMS = 4 };
 
 /* One operand: its load, the loop that it moves with, and how it lies in memory. */
 typedef struct tg_device_operand {
@@ -42,6 +42,9 @@ typedef struct tg_device_product {
   /* columns of a lane that lie side by side in several instructions; 0: as one has them */
   uint32_t together;
   uint32_t warp_rows, warp_columns, warps_down, warps_across, terms, stages, parts;
+  /* the next sum of the statement, in the same tile, NULL behind the last; and how many they are */
+  const struct tg_device_product *next;
+  uint32_t sums;
 } tg_device_product;
 
 /* How the operand, of which load and loop are given, lies along the terms; false: unfitly. */
@@ -52,6 +55,9 @@ bool tg_device_product_find(tg_device_product *c, uint32_t depth, const tg_uop *
 bool tg_device_product_fits(const tg_device_product *c, const tg_matrix_row *row);
 /* The two factors of what the sum adds, without the condition of a split. */
 const tg_uop *tg_device_product_of(const tg_uop *reduce);
+/* The same of a statement of several such sums, with equal rows, columns and terms: c has TG_MOST_SUMS, and as many as
+ * there are follow one another by `next`. */
+bool tg_device_product_several(tg_device_product *c, uint32_t depth, const tg_uop *const *chain);
 /* The only store of the nest, of one sum that may be taken in any order, of products; false: it is another nest. */
 bool tg_device_product_sum(tg_device_product *c, uint32_t depth, const tg_uop *const *chain);
 /* Its words behind those that fuse, if there are any. */

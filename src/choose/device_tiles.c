@@ -88,7 +88,7 @@ static double elements_of_parts(const tg_device_product *c, int64_t terms) {
 
 /* May the sum be taken in parts? All of them have whole blocks of terms. */
 static bool may_part(const tg_device_product *c) {
-  if (c->fused[2]) return false;
+  if (c->fused[2] || c->sums > 1) return false;
   tg_kind kind = tg_range_kind(c->sum);
   return tg_divides(c->n->j, c->terms, tg_extent(c->sum)) && c->around > 0 && !c->tasks &&
          (kind == TG_REDUCE || kind == TG_LOOP);
@@ -130,11 +130,11 @@ static bool has_room(tg_device_product *c) {
   const tg_target *t = c->n->l->target;
   uint32_t bytes = (uint32_t)tg_type_bytes(c->row->a_type), warps = c->warps_down * c->warps_across;
   uint32_t rows = c->warp_rows * c->warps_down, columns = c->warp_columns * c->warps_across;
-  uint32_t sums = c->warp_rows * c->warp_columns / t->lanes,
+  uint32_t sums = c->warp_rows * c->warp_columns / t->lanes * c->sums,
            fragments = (c->warp_rows + c->warp_columns) * c->row->k * bytes / 4 / t->lanes;
   uint32_t registers = sums + fragments + (t->vector_registers + 1) / 4;   /* addresses, and loads under way */
   registers += single_loads(c, &c->a, rows, warps * t->lanes) + single_loads(c, &c->b, columns, warps * t->lanes);
-  uint64_t stage = (uint64_t)(rows + columns) * c->terms * bytes;
+  uint64_t stage = (uint64_t)(rows + columns) * c->terms * bytes * c->sums;
   if (registers > t->vector_registers || registers * warps * t->lanes > t->core_registers / 2) return false;
   if (warps * t->lanes > t->max_threads) return false;
   for (c->stages = 4; c->stages > 2 && c->stages * stage > t->local_bytes / 2; c->stages--) {}
@@ -218,10 +218,10 @@ bool tg_device_product_elements(tg_device_product *c) {
   if (is_narrow(c)) return false;
   if (threads > t->max_threads || threads % t->lanes) return false;
   for (uint32_t e = 8; e >= 2; e /= 2) {
-    uint32_t registers = (e * e + 4 * e) * bytes / 4 + 32;   /* sums, two terms of each operand, addresses */
+    uint32_t registers = (c->sums * e * e + 4 * e) * bytes / 4 + 32;   /* sums, two terms of each operand, addresses */
     if (registers * threads > t->core_registers / 2) continue;
     c->stages = t->async_copy ? 2 : 1;
-    uint64_t term = (uint64_t)bytes_of_term(c, TG_SIDE * e + 4, TG_SIDE * e + 4) * c->stages;
+    uint64_t term = (uint64_t)bytes_of_term(c, TG_SIDE * e + 4, TG_SIDE * e + 4) * c->stages * c->sums;
     c->terms = thread_terms(c, terms, term);
     if (!c->terms) continue;
     /* long sums fill the cores in parts, without tiles that read more for each result */
