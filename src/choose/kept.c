@@ -71,12 +71,31 @@ static double cycles_of(tg_nest *n, const tg_repeated *k, const rates *r) {
   return terms * (tg_target_is_device(n->l->target) ? fmax(computed, bytes_of(n->j, k->core) * r->read) : computed);
 }
 
+/* Computed once in the order of the text, but again in each tile of a product beside it. On CPUs: their tiles take more
+ * columns than a thread of a device. */
+static bool is_beside(const tg_nest *n, const tg_repeated *k) {
+  return k->times <= k->once && k->tiled > k->once && !tg_target_is_device(n->l->target);
+}
+
+/* Cycles of a core that a sum beside a product takes in the product's tiles: one vector more for each term, where the
+ * product has several. Kept, it is vectors along its terms, but what it reads is read once more. */
+static double gain_beside(tg_nest *n, const tg_repeated *k, double size, const rates *r) {
+  double terms = 1, vectors = n->l->target->vector_registers / TILE_ROWS;
+  for (uint32_t i = 0; i < tg_reduce_info(k->core).ranges; i++)
+    terms *= tg_repeats_trips(n->j, tg_reduce_ranges(k->core)[i]);
+  double bytes = k->once * terms * bytes_of(n->j, k->core);
+  rates again = rates_of(n, size, bytes);
+  return (k->tiled / vectors - k->once) * cycles_of(n, k, r) - bytes * again.read -
+         size * k->once * (r->read + r->write);
+}
+
 /* Cycles that are saved, less those of memory. A value around a load stands before vectors, several at a time, along a
  * loop that it does not change with: there it is computed once for them. */
 static double gain(tg_nest *n, const tg_repeated *k) {
   const tg_target *t = n->l->target;
   double size = (double)tg_type_bytes(k->first->type), times = k->times, reads = times;
   rates r = rates_of(n, size, size * k->once);
+  if (is_beside(n, k)) return gain_beside(n, k, size, &r);
   if (k->core->op != TG_OP_REDUCE) times /= t->vector_registers / TILE_ROWS, reads = k->once;
   return (times - k->once) * cycles_of(n, k, &r) - size * (reads * r.read + k->once * r.write) - r.launch;
 }
@@ -84,6 +103,7 @@ static double gain(tg_nest *n, const tg_repeated *k) {
 /* Of values around loads those that take more than the loads. */
 static bool worth_asking(tg_nest *n, const tg_repeated *k) {
   uint32_t count;
+  if (is_beside(n, k)) return true;
   if (k->times <= k->once) return false;
   if (k->core->op == TG_OP_REDUCE) return true;
   const tg_uop **order = tg_toposort(n->j, k->first, &count);

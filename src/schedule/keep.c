@@ -137,6 +137,46 @@ static double times_of(const place *p, const tg_uop *u) {
   return times ? times : times_in_loops(p, u);
 }
 
+static bool has_reduction(tg_job *j, const tg_uop *u) {
+  uint32_t n;
+  const tg_uop **order = tg_toposort(j, u->src[0], &n);
+  for (uint32_t i = 0; i < n; i++)
+    if (order[i]->op == TG_OP_REDUCE) return true;
+  return false;
+}
+
+/* Does sum u stand beside a sum of products that changes with all loops that u does, and with more? */
+static bool beside_product(const place *p, const tg_uop *u) {
+  tg_job *j = p->g->s->j;
+  const tg_site *sites = p->g->s->sites.data;
+  uint32_t n;
+  const tg_uop **order = tg_toposort(j, p->root, &n);
+  for (uint32_t i = 0; i < n; i++) {
+    const tg_uop *v = order[i];
+    bool more = false, all = v->op == TG_OP_REDUCE && v != u && v->src[0]->op == TG_OP_MUL && !tg_uses(j, v, u);
+    for (uint32_t q = p->parent; q != UINT32_MAX && all; q = sites[q].parent) {
+      bool mine = tg_uses(j, u, sites[q].range), its = tg_uses(j, v, sites[q].range);
+      all = its || !mine, more |= its && !mine;
+    }
+    if (all && more) return true;
+  }
+  return false;
+}
+
+/* How often a sum is computed beside a product, as the length of a row beside products of it: tiles of the product take
+ * the loops in an order of their own, so the sum is one more in each, and no loop is left that it stands outside of.
+ * 0: there is no product, or its loops have other statements as well, and are no tiles. */
+static double times_in_tiles(const place *p, const tg_uop *u) {
+  const tg_site *sites = p->g->s->sites.data;
+  double times = 1;
+  if (p->g->around->op == TG_OP_END || u->op != TG_OP_REDUCE || has_reduction(p->g->s->j, u)) return 0;
+  for (uint32_t q = p->parent; q != UINT32_MAX; q = sites[q].parent) {
+    if (sites[q].owner->op != TG_OP_END || sites[q].owner->n != 2) return 0;
+    times *= trips(p, sites[q].range);
+  }
+  return beside_product(p, u) ? times : 0;
+}
+
 /* ---- what there is to keep ---- */
 
 /* Those of the same iterations are computed once already. */
@@ -159,6 +199,7 @@ static void note(tg_repeats *g, const place *p, const tg_uop *core, const tg_uop
   any.any = true;
   bool again = times_of(&any, value) > (double)(1u << n);
   tg_repeated_use use = {.core = core, .value = value, .store = p->root, .times = times_of(p, value)};
+  double tiled = times_in_tiles(p, value);
   for (uint32_t i = 0; i < g->all.n; i++) {
     tg_repeated *k = &g->all.data[i];
     matching m = {.scope = g, .j = j};
@@ -167,10 +208,10 @@ static void note(tg_repeats *g, const place *p, const tg_uop *core, const tg_uop
       for (uint32_t q = 0; q < m.n; q++)
         if (m.from[q] == k->range[d]) use.range[d] = m.to[q];
     add_use(j, k, &use);
-    k->again |= again;
+    k->again |= again, k->tiled += tiled;
     return;
   }
-  tg_repeated k = {.core = core, .first = value, .rank = n, .once = 1, .again = again};
+  tg_repeated k = {.core = core, .first = value, .rank = n, .once = 1, .tiled = tiled, .again = again};
   for (uint32_t d = 0; d < n; d++) {
     use.range[d] = k.range[d] = mine[d];
     k.once *= tg_repeats_trips(j, mine[d]);

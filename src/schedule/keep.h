@@ -22,6 +22,7 @@ typedef struct {
   uint32_t rank;
   TG_VEC(tg_repeated_use) uses;
   double times, once;                   /* how often it is computed now; how many values it has */
+  double tiled;                         /* how often, where a product stands beside it: in all loops of the product */
   bool again;                           /* some use is in a loop or sum that it does not change with */
 } tg_repeated;
 

@@ -142,6 +142,25 @@ static void check_open(choice *c) {
   }
 }
 
+/* A sum beside a product that changes with more loops is no accumulator of the product's tiles; where there is no
+ * product, it is computed in the loop that it stands in. */
+static const struct { const char *text; int keeps; } beside[] = {
+    {"kernel beside(N = 512, M = 64, D = 128) { in(x, f32, [N, D]); in(z, f32, [M, D]); out(y, f32, [N, M]);\n"
+     "  range(i, N) range(j, M)\n"
+     "    y[i,j] = sum(d : D, x[i,d] * z[j,d]) * rsqrt(sum(d : D, x[i,d] * x[i,d]) * sum(d : D, z[j,d] * z[j,d])); }", 2},
+    {"kernel alone(N = 512, M = 64, D = 128) { in(x, f32, [N, D]); in(z, f32, [N, M]); out(y, f32, [N, M]);\n"
+     "  range(i, N) range(j, M) y[i,j] = z[i,j] * rsqrt(sum(d : D, x[i,d] * x[i,d])); }", 0}};
+
+static void check_beside(choice *c) {
+  for (uint32_t i = 0; i < sizeof beside / sizeof *beside; i++) {
+    int keeps = 0;
+    c->path = "beside", c->text = beside[i].text, c->given = NULL, c->priced = true;
+    if (!made(c)) continue;
+    for (const char *w = c->words; (w = strstr(w, "keep ")); w++) keeps++;
+    CHECK(keeps == beside[i].keeps, "%s on %s: %d kept: %.120s", beside[i].text, c->target.name, keeps, c->words);
+  }
+}
+
 int main(int argc, char **argv) {
   const bool all = argc > 1 && !strcmp(argv[1], "all");
   static const char *const folder[] = {"tests/bench/kernels"};
@@ -161,7 +180,7 @@ int main(int argc, char **argv) {
       c.target.threads = i % 2 ? 8 : 1;
       check_text(&c, name);
       if (i == (all ? 0 : (uint32_t)f % 3)) check_moves(&c, name);
-      if (!f) check_open(&c);
+      if (!f) check_open(&c), check_beside(&c);
     }
   kit_programs_free(program, texts);
   free(c.printed);
