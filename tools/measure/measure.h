@@ -9,7 +9,8 @@
 #include "base/base.h"
 #include "target/processor.h"
 
-enum { MEASURE_L1_BYTES = 16 << 10, MEASURE_LINE = 64, MEASURE_MOST = 160, MEASURE_ROUNDS = 3, MEASURE_MOST_ROUNDS = 9 };
+enum { MEASURE_L1_BYTES = 16 << 10, MEASURE_LINE = 64, MEASURE_MOST = 160 };
+enum { MEASURE_ROUNDS = 3, MEASURE_MOST_ROUNDS = 9 };
 
 typedef struct measure {
   tg_target target;            /* the host, with the row of the tree that is nearest */
