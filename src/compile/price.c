@@ -5,6 +5,7 @@
 #include "compile/compile.h"
 #include "compile/pipeline.h"
 #include "dsl/text.h"
+#include "model/device.h"
 
 static tg_price price_of(tg_job *j, tg_context *c, const tg_kernel_source *s, const int64_t *params,
                          uint32_t threads) {
@@ -33,8 +34,12 @@ void tg_compiler_price(tg_job *j, tg_context *c, const tg_kernel_source *s, cons
 const char *tg_cost_text(tg_job *j, tg_context *c, const tg_kernel_source *s, const int64_t *params, uint32_t threads,
                          tg_cost *cost) {
   const tg_target *t = tg_target_asked(c, s->options);
-  if (t->arch > TG_ARCH_AARCH64) tg_fail(&j->env, TG_EINVAL, "error: there is no cost of programs for %s", t->name);
+  if (tg_target_is_source(t)) tg_fail(&j->env, TG_EINVAL, "error: there is no cost of programs for %s", t->name);
   const tg_uop *linear = tg_run_passes(j, c, s, NULL, NULL, NULL);
+  if (tg_target_is_device(t)) {
+    if (cost) *cost = (tg_cost){.seconds = tg_device_cost_of(j, t, linear, params).seconds};
+    return tg_device_cost_report(j, t, linear, params);
+  }
   if (cost) *cost = tg_cost_of(j, t, linear, params, (int)threads);
   return tg_cost_report(j, t, linear, params, (int)threads);
 }

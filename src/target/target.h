@@ -40,6 +40,8 @@ typedef struct tg_target {
   /* GPU: multiplications and additions of f32 that a core does in a cycle without these instructions; its boost clock
    * in MHz; nanoseconds from the end of a launch to the work of the next one behind it. 0: unknown */
   uint32_t core_macs, clock, launch_ns;
+  /* GPU: instructions of warps that a core issues in a cycle: its schedulers, or SIMDs; 0: unknown */
+  uint32_t core_issue;
   uint64_t l1, l2, l3;        /* cache sizes in bytes; 0: unknown */
   tg_machine machine;         /* CPU: what its operations cost; read by the cost model and by heuristics only */
   /* can copy from global to LOCAL memory asynchronously, bypassing registers: 4, 8 or 16 bytes per thread, waited for

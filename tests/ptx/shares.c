@@ -10,11 +10,13 @@
  *
  * and the largest of these bounds it. Four fifths of that are expected: the rest is latency, and the ends. Rates are
  * the vendors': NVIDIA's whitepapers of GA100, AD102 and GH100, AMD's of RDNA 3, RDNA 4 and CDNA 2 and its ISA guides.
+ * The cost model's share (model/device.h), from the program of all 4096 terms alone, is within ten points of that.
  *   gpu_shares [--report] */
 #include "../test.h"
 #include "../amd/launch.h"
 #include "launch.h"
 #include "choose/heuristic.h"
+#include "model/device.h"
 #include "schedule.h"
 
 enum { TILE = 128, TERMS = 1024, LARGE = 4096 };
@@ -40,7 +42,7 @@ typedef struct {
   kit_memory memory;
   tg_object object;
   tg_code_info info;
-  double matrix, instructions, wavefronts, sectors;
+  double matrix, instructions, wavefronts, sectors, modelled;
 } run;
 
 static void sized(tg_job *j, int64_t size, int64_t terms) {
@@ -57,6 +59,9 @@ static void choose(void *user) {
   j->sink = tg_lower(j, &l, "raise", NULL, NULL);
   tg_heuristic(j, &l, j->sink);
   for (uint32_t i = 0; i < j->opts.n; i++) tg_str_printf(&r->words, "%s%s", i ? "; " : "", j->opts.data[i].text);
+  const tg_uop *linear = tg_lower(j, &l, NULL, NULL, NULL);
+  double peak = (double)LARGE * LARGE * LARGE / r->p->peak / l.target->threads;
+  r->modelled = 100 * peak / tg_device_cost_of(j, l.target, linear, NULL).cycles;
 }
 
 static void compile(void *user) {
@@ -108,9 +113,11 @@ static void judge(const run *r, bool report) {
   most = outside > most ? outside : most;
   double share = 80 * (all / p->peak) / most;
   CHECK(r->matrix > 0 && share >= p->least, "%s: %.0f %% of the peak, below %.0f", p->name, share, p->least);
+  CHECK(r->modelled > share - 10 && r->modelled < share + 10, "%s: %.0f %% of the peak by the cost model, %.0f by counts",
+        p->name, r->modelled, share);
   if (report)
-    printf("| %s | %s | %.2f | %.2f | %.0f : %.0f : %.0f : %.0f | %.0f %% |\n", p->name, p->target,
-           r->instructions / r->matrix, r->wavefronts / r->matrix, tensor, issue, r->wavefronts, outside, share);
+    printf("| %s | %s | %.2f | %.2f | %.0f : %.0f : %.0f : %.0f | %.0f %% | %.0f %% |\n", p->name, p->target,
+           r->instructions / r->matrix, r->wavefronts / r->matrix, tensor, issue, r->wavefronts, outside, share, r->modelled);
 }
 
 static void one(const processor *p, bool report) {

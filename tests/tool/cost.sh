@@ -24,6 +24,16 @@ done
 "$b/tg" run examples/conv.tg --cost > "$t/run" 2>&1; [ $? = 2 ] && grep -q 'tg show --cost' "$t/run" && ok || wrong "--cost alone: $(cat "$t/run")"
 "$b/tg" run examples/conv.tg --time --cost --json > "$t/run" 2>&1; [ $? = 2 ] && ok || wrong "--cost for programs: $(cat "$t/run")"
 
+# of GPUs: the loop's matrix instructions and the bytes of its accesses are those of the text, and a target of texts has none
+for row in sm_80 gfx1100 gfx90a; do
+  "$b/tg" show tests/ptx/gpu/matmul_f16_nt.tg M=4096 N=4096 K=4096 --target $row --cost > "$t/show" 2>&1 && ok || wrong "$row: $(cat "$t/show")"
+  head -n 1 "$t/show" | grep -q "us on $row (.*bound by " && ok || wrong "$row: $(head -n 1 "$t/show")"
+  awk '$1 == "matrix" && $5 == "of" { c = $3 } /^loop / { on = 1; next } /^access / { on = 0 } on { m += $2 * $4 } END { exit !(m > 0 && c > 0) }' "$t/show" && ok || wrong "$row: $(cat "$t/show")"
+  [ "$(grep -c '^load  [AB] ' "$t/show")" = 2 ] && ok || wrong "$row: A and B are not read once each: $(grep '^load' "$t/show")"
+done
+"$b/tg" show tests/ptx/gpu/axpy.tg --target sm_80 --cost > "$t/show" 2>&1
+awk '$1 == "store" && $2 == "y" && $4 == 4 && $5 == "4.0" && $6 == "sectors" { y = 1 } END { exit !y }' "$t/show" && ok || wrong "axpy stores y by 4 sectors a warp: $(cat "$t/show")"
+
 # no word divides this among threads: it takes as long on two
 cat > "$t/alone.tg" << 'END'
 kernel alone(N) {
