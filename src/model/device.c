@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * The cost of a program on a GPU, from its form after the last pass: what one warp does, counted as the emitter makes
  * instructions of it, times the warps. Addresses of a warp's lanes are computed, so that sectors of memory and
- * wavefronts of LOCAL memory are those of its first iterations. A core takes as long as its busiest unit; four fifths
- * of that are reached, since the rest is latency and the ends. Rates are those of the target's row. */
+ * wavefronts of LOCAL memory are those of its first iterations. A core takes as long as its busiest unit, at
+ * least: latency and the ends come on top. Rates are those of the target's row. */
 #include <math.h>
 #include <stdlib.h>
 #include "dsl/text.h"
@@ -13,8 +13,6 @@
 #include "target/matrix.h"
 
 enum { LANES = 64, ELEMENTS = 16, BANKS = 32, WORD = 4, DEEPEST = 32 };
-static const double reached = 0.8;
-
 typedef struct { double instructions, matrix, macs, fused, wavefronts, sectors, barriers; } counts;
 
 /* For a report: one execution of the statements of a loop, by a warp; runs: by all warps. */
@@ -307,7 +305,7 @@ static void one_launch(walk *w, tg_device_cost *c) {
     double cycles = per[i] > 0 ? does[i] / per[i] : 0;
     c->bound[i] += cycles, most = fmax(most, cycles);
   }
-  double cycles = most / cores * (groups < cores ? cores / groups : uneven) / reached;
+  double cycles = most / cores * (groups < cores ? cores / groups : uneven);
   c->launches++, c->cycles += cycles;
   if (groups > c->groups) c->groups = groups, c->warps = fmax(1, w->warps);
   c->instructions += w->all.instructions, c->matrix += w->all.matrix, c->macs += w->all.macs;
@@ -366,7 +364,7 @@ const char *tg_device_cost_report(tg_job *j, const tg_target *t, const tg_uop *l
   uint32_t most = 0;
   for (uint32_t i = 1; i < TG_BOUNDS; i++)
     if (c.bound[i] > c.bound[most]) most = i;
-  tg_str_printf(&out, "%.4g us on %s (%u cores at %u MHz): %.0f launch%s, %.0f groups of %.0f warps, %.0f bytes of "
+  tg_str_printf(&out, "%.4g us at least on %s (%u cores at %u MHz): %.0f launch%s, %.0f groups of %.0f warps, %.0f bytes of "
                       "LOCAL; bound by %s\n", c.seconds * 1e6, t->name, t->threads, t->clock, c.launches,
                 c.launches > 1 ? "es" : "", c.groups, c.warps, c.local_bytes, units[most]);
   for (uint32_t i = 0; i < TG_BOUNDS; i++)

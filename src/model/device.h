@@ -7,7 +7,8 @@
 /* Of a whole program. instructions: of warps. macs: multiplications and additions by matrix instructions. fused: of f32
  * without them. wavefronts: cycles of LOCAL memory; sectors: of memory, 32 bytes (AMD: 64). groups, warps: of the
  * launch with the most groups, and of one of its groups. bound: cycles of all cores together that each unit takes at
- * least, 0 where the target's row does not say; cycles: the largest of each launch, on the core with most groups. */
+ * least, 0 where the target's row does not say; cycles: at least, the largest of each launch,
+ * on the core with most groups; seconds: with the launches. */
 typedef enum { TG_BY_TENSOR, TG_BY_FUSED, TG_BY_ISSUE, TG_BY_LOCAL, TG_BY_OUTSIDE, TG_BOUNDS } tg_device_bound;
 typedef struct {
   double launches, groups, warps, local_bytes, instructions, matrix, macs, fused, wavefronts, sectors, barriers;

@@ -61,7 +61,7 @@ static void choose(void *user) {
   for (uint32_t i = 0; i < j->opts.n; i++) tg_str_printf(&r->words, "%s%s", i ? "; " : "", j->opts.data[i].text);
   const tg_uop *linear = tg_lower(j, &l, NULL, NULL, NULL);
   double peak = (double)LARGE * LARGE * LARGE / r->p->peak / l.target->threads;
-  r->modelled = 100 * peak / tg_device_cost_of(j, l.target, linear, NULL).cycles;
+  r->modelled = 80 * peak / tg_device_cost_of(j, l.target, linear, NULL).cycles;
 }
 
 static void compile(void *user) {
