@@ -364,8 +364,8 @@ const char *tg_device_cost_report(tg_job *j, const tg_target *t, const tg_uop *l
   uint32_t most = 0;
   for (uint32_t i = 1; i < TG_BOUNDS; i++)
     if (c.bound[i] > c.bound[most]) most = i;
-  tg_str_printf(&out, "%.4g us at least on %s (%u cores at %u MHz): %.0f launch%s, %.0f groups of %.0f warps, %.0f bytes of "
-                      "LOCAL; bound by %s\n", c.seconds * 1e6, t->name, t->threads, t->clock, c.launches,
+  tg_str_printf(&out, "%.4g us at least on %s (%u cores at %u MHz): %.0f launch%s, %.0f groups of %.0f warps, %.0f "
+                      "bytes of LOCAL; bound by %s\n", c.seconds * 1e6, t->name, t->threads, t->clock, c.launches,
                 c.launches > 1 ? "es" : "", c.groups, c.warps, c.local_bytes, units[most]);
   for (uint32_t i = 0; i < TG_BOUNDS; i++)
     tg_str_printf(&out, "  %-22s %12.4g cycles of a core\n", units[i], c.bound[i]);
