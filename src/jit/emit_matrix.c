@@ -22,9 +22,35 @@ static LLVMValueRef spread(tg_emitter *e, LLVMValueRef v, uint32_t n, bool back)
   return LLVMBuildShuffleVector(e->b, v, LLVMGetPoison(LLVMTypeOf(v)), LLVMConstVector(mask, back ? n : 2 * n), "");
 }
 
+/* Four bytes that are picked from eight are one instruction of AMD's; of every other one LLVM makes nine of 16 bits on
+ * gfx11 (docs/llvm.md). NULL: they are not. */
+static LLVMValueRef picked(tg_emitter *e, LLVMValueRef v) {
+  if (e->target->arch != TG_ARCH_AMDGPU || !LLVMIsAShuffleVectorInst(v)) return NULL;
+  LLVMValueRef of = LLVMGetOperand(v, 0), halves[3], fn;
+  LLVMTypeRef type = LLVMTypeOf(of);
+  if (LLVMGetElementType(type) != e->integer[8] || LLVMGetVectorSize(type) != 8 ||
+      LLVMGetVectorSize(LLVMTypeOf(v)) != 4)
+    return NULL;
+  uint32_t selector = 0;
+  for (unsigned i = 0; i < 4; i++) {
+    int from = LLVMGetMaskValue(v, i);
+    if (from < 0 || from > 7) return NULL;
+    selector |= (uint32_t)from << 8 * i;
+  }
+  LLVMValueRef words = LLVMBuildBitCast(e->b, of, LLVMVectorType(e->integer[32], 2), "");
+  for (unsigned i = 0; i < 2; i++)
+    halves[i] = LLVMBuildExtractElement(e->b, words, LLVMConstInt(e->integer[32], 1 - i, 0), "");
+  halves[2] = LLVMConstInt(e->integer[32], selector, 0);
+  unsigned id = LLVMLookupIntrinsicID("llvm.amdgcn.perm", 16);
+  fn = LLVMGetIntrinsicDeclaration(e->m, id, NULL, 0);
+  return LLVMBuildCall2(e->b, LLVMGlobalGetValueType(fn), fn, halves, 3, "");
+}
+
 /* n elements of type t as an operand of an intrinsic. form: a letter of `operands` in target/matrix.def. */
 static LLVMValueRef operand(tg_emitter *e, char form, tg_type t, uint32_t n, LLVMValueRef v) {
   uint32_t total = n * (uint32_t)tg_type_bits(t);
+  LLVMValueRef bytes = total == 32 && tg_type_bits(t) == 8 ? picked(e, v) : NULL;
+  if (bytes) return as(e, bytes, form == 'v' ? LLVMTypeOf(v) : e->integer[32]);
   switch (form) {
   case 'v': return v;
   case 'i': return pieces(e, v, total, 32);
