@@ -13,7 +13,7 @@
 #include "target/matrix.h"
 
 enum { LANES = 64, ELEMENTS = 16, BANKS = 32, WORD = 4, DEEPEST = 32 };
-typedef struct { double instructions, matrix, macs, fused, wavefronts, sectors, barriers; } counts;
+typedef struct { double instructions, matrix, macs, fused, wavefronts, sectors; } counts;
 
 /* For a report: one execution of the statements of a loop, by a warp; runs: by all warps. */
 typedef struct { const tg_uop *range; uint32_t depth; double runs; counts c; } line;
@@ -25,7 +25,6 @@ typedef struct {
   /* by node id and element of a vector: the value in each lane with all other ranges 0 */
   struct { const int64_t *at[ELEMENTS]; bool seen[ELEMENTS]; } **value;
   double groups, warps;       /* of the launch that is walked */
-  bool lanes;
   counts all;                 /* of it, by all warps */
   bool report;
   TG_VEC(line) lines;
@@ -80,11 +79,11 @@ static int by_number(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* How many pieces of `size` bytes lie under what the lanes from..to touch. */
-static double pieces(const unit *a, uint32_t from, uint32_t to, double size) {
+/* How many pieces of `size` bytes lie under what the lanes touch. */
+static double pieces(const unit *a, uint32_t lanes, double size) {
   double list[LANES * 4], n = 0;
   uint32_t found = 0;
-  for (uint32_t i = from; i < to; i++)
+  for (uint32_t i = 0; i < lanes; i++)
     for (double b = floor(address(a, i) / size); b * size < address(a, i) + a->bytes && found < TG_COUNT(list); b++)
       list[found++] = b;
   qsort(list, found, sizeof *list, by_number);
@@ -140,7 +139,7 @@ static void note(walk *w, const unit *a, double runs, double cost, bool local) {
 static void count_unit(walk *w, const unit *a, counts *c, double runs) {
   bool local = space_of(w, a->access) == TG_SPACE_LOCAL;
   double sector = w->t->arch == TG_ARCH_AMDGPU ? 64 : 32, lanes = w->t->lanes,
-         n = local ? wavefronts(w, a) : a->index ? pieces(a, 0, w->t->lanes, sector) : lanes * ceil(a->bytes / sector);
+         n = local ? wavefronts(w, a) : a->index ? pieces(a, w->t->lanes, sector) : lanes * ceil(a->bytes / sector);
   *(local ? &c->wavefronts : &c->sectors) += n;
   c->instructions += a->copied ? 0 : a->fragment ? 0.25 : 1;   /* four registers of a fragment at once */
   note(w, a, runs, n, local);
@@ -160,8 +159,8 @@ static void push_units(walk *w, unit_list *u, const tg_uop *a, bool copied) {
               .copied = copied};
   for (uint32_t e = 1; apart && e < lanes; e++) {
     const int64_t *next = lanes_of(w, a->src[1], e);
-    bool beside = true;
-    for (uint32_t i = 0; i < w->t->lanes && now.index && next; i++)
+    bool beside = now.index && next;
+    for (uint32_t i = 0; i < w->t->lanes && beside; i++)
       beside &= (double)next[i] * each == address(&now, i) + now.bytes;
     if (beside) {
       now.bytes += each;
@@ -230,7 +229,6 @@ static double instructions_of(const tg_uop *u) {
 
 static void count_statement(walk *w, const tg_uop *u, counts *c) {
   c->instructions += instructions_of(u);
-  if (u->op == TG_OP_BARRIER) c->barriers++;
   if (u->op == TG_OP_FMA && u->type == TG_F32) c->fused += u->lanes;
   if (u->op != TG_OP_MATRIX) return;
   const tg_matrix_row *r = tg_matrix_find(tg_matrix_name(w->j, u));
@@ -249,7 +247,6 @@ static double trips_of(walk *w, const tg_uop *range) {
 static void add(counts *to, const counts *c, double times) {
   to->instructions += times * c->instructions, to->matrix += times * c->matrix, to->macs += times * c->macs;
   to->fused += times * c->fused, to->wavefronts += times * c->wavefronts, to->sectors += times * c->sectors;
-  to->barriers += times * c->barriers;
 }
 
 /* runs: how often all warps of the launch, together, execute the list. */
@@ -268,7 +265,6 @@ static void walk_list(walk *w, const tg_uop *range, const tg_uop *const *list, u
     double trips = trips_of(w, inner);
     if (kind == TG_GLOBAL) w->groups = fmax(w->groups, runs * trips);
     if (kind == TG_LOCAL) w->warps = fmax(w->warps, trips);
-    if (kind == TG_LANE) w->lanes = true;
     if (kind != TG_GLOBAL && kind != TG_LOCAL && kind != TG_LANE) c.instructions += 2 * trips;   /* count and branch */
     if (depth < DEEPEST)
       walk_list(w, inner, list[i]->src + 1, list[i]->n - 1, depth + 1, kind == TG_LANE ? runs : runs * trips);
@@ -305,12 +301,11 @@ static void one_launch(walk *w, tg_device_cost *c) {
     double cycles = per[i] > 0 ? does[i] / per[i] : 0;
     c->bound[i] += cycles, most = fmax(most, cycles);
   }
-  double cycles = most / cores * (groups < cores ? cores / groups : uneven);
+  double cycles = most / cores * uneven;
   c->launches++, c->cycles += cycles;
   if (groups > c->groups) c->groups = groups, c->warps = fmax(1, w->warps);
   c->instructions += w->all.instructions, c->matrix += w->all.matrix, c->macs += w->all.macs;
   c->fused += w->all.fused * t->lanes, c->wavefronts += w->all.wavefronts, c->sectors += w->all.sectors;
-  c->barriers += w->all.barriers;
 }
 
 static tg_device_cost walked(walk *w, const tg_uop *linear, const int64_t *params) {

@@ -11,7 +11,7 @@
  * on the core with most groups; seconds: with the launches. */
 typedef enum { TG_BY_TENSOR, TG_BY_FUSED, TG_BY_ISSUE, TG_BY_LOCAL, TG_BY_OUTSIDE, TG_BOUNDS } tg_device_bound;
 typedef struct {
-  double launches, groups, warps, local_bytes, instructions, matrix, macs, fused, wavefronts, sectors, barriers;
+  double launches, groups, warps, local_bytes, instructions, matrix, macs, fused, wavefronts, sectors;
   double bound[TG_BOUNDS], cycles, seconds;
 } tg_device_cost;
 
