@@ -203,6 +203,10 @@ bool tg_spirv_mend(tg_env *, void *data, size_t bytes);
 void tg_device_barrier(tg_emitter *);
 LLVMValueRef tg_device_shuffle(tg_emitter *, const tg_uop *u);
 
+/* emit_extremum.c: the greater or the less of floats, or of floats and a constant k, c's value; NULL: by the first */
+LLVMValueRef tg_emit_extremum(tg_emitter *, tg_op op, tg_type t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b);
+LLVMValueRef tg_emit_extremum_constant(tg_emitter *, tg_op op, LLVMValueRef a, const tg_uop *c, LLVMValueRef k);
+
 /* emit_fast.c */
 LLVMValueRef tg_emit_fast(tg_emitter *, const tg_uop *u, LLVMValueRef a);   /* NULL: the target has no instruction */
 

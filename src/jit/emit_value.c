@@ -218,66 +218,6 @@ static LLVMValueRef number(tg_emitter *e, tg_type t, uint32_t lanes, uint64_t v)
   return tg_emit_splat(e, tg_emit_bits(e, t, v), lanes, 0);
 }
 
-/* ---- extrema of floats: NaN if an operand is NaN; +0 is greater than -0 ---- */
-
-static LLVMValueRef pick(tg_emitter *e, LLVMRealPredicate p, LLVMValueRef a, LLVMValueRef b) {
-  /* one min or max instruction, which gives b if the operands are unordered or equal */
-  return LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, p, a, b, ""), a, b, "");
-}
-
-static LLVMValueRef against_constant(tg_emitter *e, tg_op op, LLVMValueRef a, const tg_uop *c, LLVMValueRef k) {
-  double v = tg_const_value(c);
-  LLVMRealPredicate p = op == TG_OP_MAX ? LLVMRealOGT : LLVMRealOLT;
-  bool negative = __builtin_signbit(v) != 0;
-  if (v != v || (v == 0 && negative && op == TG_OP_MIN)) return NULL;
-  LLVMValueRef r = pick(e, p, k, a);
-  /* the addition turns -0 into +0 */
-  if (v == 0 && !negative && op == TG_OP_MAX) r = LLVMBuildFAdd(e->b, r, LLVMConstNull(LLVMTypeOf(a)), "");
-  return r;
-}
-
-/* By the target's instruction, with NaN where there is one; NULL: the target has none. */
-static LLVMValueRef extremum_by_range(tg_emitter *e, tg_op op, tg_type t, uint32_t lanes, LLVMValueRef a,
-                                      LLVMValueRef b) {
-  const char *name = tg_target_extremum(e->target, (uint32_t)tg_type_bits(t), lanes);
-  if (!name) return NULL;
-  enum { LESS = 4, GREATER = 5, CURRENT_ROUNDING = 4 };
-  LLVMTypeRef type = LLVMTypeOf(a), word = e->integer[32];
-  LLVMValueRef fn = LLVMGetIntrinsicDeclaration(e->m, LLVMLookupIntrinsicID(name, strlen(name)), NULL, 0);
-  LLVMValueRef args[6] = {a, b, LLVMConstInt(word, op == TG_OP_MAX ? GREATER : LESS, 0), LLVMGetPoison(type),
-                          LLVMConstAllOnes(LLVMIntTypeInContext(e->c, lanes)), LLVMConstInt(word, CURRENT_ROUNDING, 0)};
-  LLVMValueRef r = LLVMBuildCall2(e->b, LLVMGlobalGetValueType(fn), fn, args, 6, "");
-  LLVMValueRef nan = tg_emit_splat(e, LLVMConstReal(LLVMGetElementType(type), NAN), lanes, 0);
-  return LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealUNO, a, b, ""), nan, r, "");
-}
-
-/* The least of all values below which a maximum cannot fall, and with which reductions begin; of a minimum the
- * greatest. Constants are equal if they are the same. */
-static bool is_identity(tg_emitter *e, tg_op op, tg_type t, uint32_t lanes, LLVMValueRef v) {
-  uint64_t bits = tg_value_bits(t, (tg_value){.f = op == TG_OP_MAX ? -INFINITY : INFINITY});
-  return LLVMIsConstant(v) && v == number(e, t, lanes, bits);
-}
-
-static LLVMValueRef extremum(tg_emitter *e, tg_op op, tg_type t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b) {
-  if (is_identity(e, op, t, lanes, a)) return b;
-  if (is_identity(e, op, t, lanes, b)) return a;
-  LLVMValueRef ranged = extremum_by_range(e, op, t, lanes, a, b);
-  if (ranged) return ranged;
-  LLVMTypeRef floats = LLVMTypeOf(a), bits = tg_emit_type(e,
-                                                          t == TG_F64   ? TG_I64
-                                                          : t == TG_F32 ? TG_I32
-                                                                        : TG_I16,
-                                                          lanes);
-  LLVMRealPredicate p = op == TG_OP_MAX ? LLVMRealOGT : LLVMRealOLT;
-  LLVMValueRef x = LLVMBuildBitCast(e->b, pick(e, p, a, b), bits, ""),
-               y = LLVMBuildBitCast(e->b, pick(e, p, b, a), bits, "");
-  /* NaN if an operand is NaN, and -0 if the operands are zeros of different signs; else x and y are equal */
-  LLVMValueRef either = LLVMBuildBitCast(e->b, LLVMBuildOr(e->b, x, y, ""), floats, "");
-  if (op == TG_OP_MIN) return either;
-  LLVMValueRef both = LLVMBuildBitCast(e->b, LLVMBuildAnd(e->b, x, y, ""), floats, "");
-  return LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealUNO, a, b, ""), either, both, "");
-}
-
 /* ---- integers ---- */
 
 static LLVMValueRef equals(tg_emitter *e, LLVMValueRef a, LLVMValueRef b) {
@@ -418,14 +358,12 @@ static LLVMValueRef device_sum(tg_emitter *e, LLVMValueRef a, LLVMValueRef b) {
 static LLVMValueRef float_op2(tg_emitter *e, tg_op op, tg_type t, uint32_t lanes, LLVMValueRef a, LLVMValueRef b) {
   if (e->device && t == TG_F16 && op == TG_OP_FDIV) return by_single(e, lanes, a, b);
   if (e->device && op == TG_OP_ADD) return device_sum(e, a, b);
-  if (e->device && (op == TG_OP_MAX || op == TG_OP_MIN))
-    return call2(e, op == TG_OP_MAX ? "llvm.maximum" : "llvm.minimum", a, b);
   switch (op) {
   case TG_OP_ADD: return LLVMBuildFAdd(e->b, a, b, "");
   case TG_OP_SUB: return LLVMBuildFSub(e->b, a, b, "");
   case TG_OP_MUL: return LLVMBuildFMul(e->b, a, b, "");
   case TG_OP_FDIV: return LLVMBuildFDiv(e->b, a, b, "");
-  case TG_OP_MAX: case TG_OP_MIN: return extremum(e, op, t, lanes, a, b);
+  case TG_OP_MAX: case TG_OP_MIN: return tg_emit_extremum(e, op, t, lanes, a, b);
   case TG_OP_LT: return LLVMBuildFCmp(e->b, LLVMRealOLT, a, b, "");
   case TG_OP_LE: return LLVMBuildFCmp(e->b, LLVMRealOLE, a, b, "");
   case TG_OP_EQ: return LLVMBuildFCmp(e->b, LLVMRealOEQ, a, b, "");
@@ -449,8 +387,8 @@ static LLVMValueRef lanewise2(tg_emitter *e, const tg_uop *u) {
   if (!arithmetic_float(t)) return NULL;
   if (!e->device && (u->op == TG_OP_MAX || u->op == TG_OP_MIN)) {
     LLVMValueRef r = NULL;
-    if (u->src[1]->op == TG_OP_CONST) r = against_constant(e, u->op, a, u->src[1], b);
-    else if (u->src[0]->op == TG_OP_CONST) r = against_constant(e, u->op, b, u->src[0], a);
+    if (u->src[1]->op == TG_OP_CONST) r = tg_emit_extremum_constant(e, u->op, a, u->src[1], b);
+    else if (u->src[0]->op == TG_OP_CONST) r = tg_emit_extremum_constant(e, u->op, b, u->src[0], a);
     if (r) return r;
   }
   return float_op2(e, u->op, t, u->lanes, a, b);

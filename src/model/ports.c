@@ -199,13 +199,17 @@ static bool joins_shuffle(tg_cost_walk *w, const tg_uop *u) {
 
 typedef struct { double math, shuffles, instructions; } extremum;
 
-/* What a maximum or minimum of floats, which knows NaN and the sign of 0, takes of vectors (jit/emit_value.c). The
+/* What a maximum or minimum of floats, which knows NaN and the sign of 0, takes of vectors (jit/emit_extremum.c). The
  * target's own knows the sign: it, a comparison for NaN, whose mask the unit of shuffles makes, and a choice. Else both
- * ways round and their bits together; of a maximum, also where an operand is NaN. Against a constant it is one. */
+ * ways round and their bits together; of a maximum, also where an operand is NaN; of maxima, the greatest, its sign and
+ * half of a comparison for each further operand. Against a constant it is one. */
 static extremum extremum_of(const tg_cost_walk *w, const tg_uop *u) {
-  if (u->src[0]->op == TG_OP_CONST || u->src[1]->op == TG_OP_CONST) return (extremum){1, 0, 1};
+  if (u->src[0]->op == TG_OP_CONST || u->src[1]->op == TG_OP_CONST || tg_target_has_extremum(w->target))
+    return (extremum){1, 0, 1};
   if (tg_target_extremum(w->target, (uint32_t)tg_type_bits(u->type), u->lanes)) return (extremum){1, 1, 3};
-  return u->op == TG_OP_MAX ? (extremum){3, 0, 5} : (extremum){2, 0, 3};
+  if (u->op == TG_OP_MIN) return (extremum){2, 0, 3};
+  uint32_t further = (u->src[0]->op != TG_OP_MAX) + (u->src[1]->op != TG_OP_MAX);
+  return further == 2 ? (extremum){3, 0, 5} : (extremum){1 + further / 2.0, 0, 2 + further};
 }
 
 /* Each waits for the one before: both ways round at once, then their bits; the choice behind a comparison. */

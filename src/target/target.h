@@ -94,6 +94,8 @@ const char *tg_target_of_nvidia(uint32_t major, uint32_t minor, uint32_t driver)
 /* LLVM's name of the instruction that permutes a vector of `lanes` 32-bit elements by a vector of indices, or NULL.
  * In the language: d[l] = shuffle(v, l, i[l]), with floats v and 32-bit indices i. */
 const char *tg_target_shuffle(const tg_target *t, uint32_t lanes);
+/* Does an instruction give the greater and the less of two floats, NaN if one is NaN, and +0 above -0? */
+static inline bool tg_target_has_extremum(const tg_target *t) { return t->arch != TG_ARCH_X86_64; }
 /* LLVM's name of the instruction that gives the greater (5) or the less (4) of two vectors of floats of so many bits,
  * +0 above -0, or NULL: (a, b, 4 or 5, what masked lanes have, mask, rounding). Of a NaN and a number it gives the
  * number. */

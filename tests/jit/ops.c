@@ -170,6 +170,65 @@ static void check_whole_vectors(tg_jit *jit, char *data[4]) {
   }
 }
 
+/* Maxima of maxima of vectors are emitted together: a row, a tree and one that two others share, of NaN, infinity, and zeros of both
+ * signs in every place. */
+static void check_maxima(tg_jit *jit, tg_type t, char *data[4]) {
+  static const double edge[] = {NAN, -INFINITY, -1, -0.0, 0, 1};
+  enum { N = TG_COUNT(edge), ALL = N * N * N * N, OPERANDS = 4, RESULTS = 5 };
+  uint32_t lanes = tg_jit_target(jit)->vector_bytes / (uint32_t)tg_type_bytes(t), pad = (ALL + lanes - 1) / lanes * lanes, wrong = 0;
+  program p;
+  program_begin(&p, jit);
+  tg_job *j = &p.j;
+  const tg_uop *in[OPERANDS], *x[OPERANDS], *out, *body[64], *r[RESULTS];
+  for (int k = 0; k < OPERANDS; k++) in[k] = buffer(&p, "a", t, TG_ROLE_IN, TG_SPACE_GLOBAL, TG_PLACE_NONE, 1, pad);
+  out = buffer(&p, "r", t, TG_ROLE_OUT, TG_SPACE_GLOBAL, TG_PLACE_NONE, 1, RESULTS * pad);
+  const tg_uop *i = range_of(&p, "i", i64c(j, pad / lanes), TG_LOOP);
+  uint32_t b = 0;
+  const tg_uop *at = body[b++] = tg_op2(j, TG_OP_MUL, i, i64c(j, lanes));
+  at = body[b++] = tg_op2(j, TG_OP_ADD, at, tg_iota(j, TG_I64, lanes));
+  for (int k = 0; k < OPERANDS; k++) x[k] = body[b++] = tg_load(j, in[k], &at, NULL, NULL, 0);
+  const tg_uop *pairs[2];
+  for (int k = 0; k < 2; k++) pairs[k] = body[b++] = tg_op2(j, TG_OP_MAX, x[2 * k], x[2 * k + 1]);
+  r[0] = pairs[0];
+  r[1] = body[b++] = tg_op2(j, TG_OP_MAX, pairs[0], x[2]);
+  r[2] = body[b++] = tg_op2(j, TG_OP_MAX, x[3], r[1]);
+  r[3] = body[b++] = tg_op2(j, TG_OP_MAX, pairs[0], pairs[1]);
+  r[4] = body[b++] = tg_op2(j, TG_OP_MAX, r[1], pairs[1]);
+  for (int k = 0; k < RESULTS; k++) {
+    const tg_uop *place = k ? body[b++] = tg_op2(j, TG_OP_ADD, at, i64c(j, (int64_t)k * pad)) : at;
+    body[b++] = tg_store(j, out, &place, r[k], NULL, 0);
+  }
+  add(&p, tg_end(j, i, b, body));
+  char *values[OPERANDS + 1];
+  for (int k = 0; k < OPERANDS; k++) values[k] = data[0] + (size_t)k * pad * 8;
+  values[OPERANDS] = data[3];
+  uint32_t step[OPERANDS] = {1, N, N * N, N * N * N};
+  for (uint32_t e = 0; e < pad; e++)
+    for (int k = 0; k < OPERANDS; k++) store_bits(values[k], t, e, (tg_value){.f = edge[e / step[k] % N]});
+  bool ok = program_load(&p);
+  CHECK(ok, "maxima of %s", tg_type_name[t]);
+  if (ok) program_run(&p, (void **)values, NULL);
+  for (uint32_t e = 0; e < ALL && ok; e++) {
+    tg_value v[OPERANDS], want[RESULTS], pair;
+    for (int k = 0; k < OPERANDS; k++) v[k].f = edge[e / step[k] % N];
+    tg_evaluate(TG_OP_MAX, t, t, v, &want[0]);
+    tg_evaluate(TG_OP_MAX, t, t, v + 2, &pair);
+    tg_evaluate(TG_OP_MAX, t, t, (tg_value[2]){want[0], v[2]}, &want[1]);
+    tg_evaluate(TG_OP_MAX, t, t, (tg_value[2]){v[3], want[1]}, &want[2]);
+    tg_evaluate(TG_OP_MAX, t, t, (tg_value[2]){want[0], pair}, &want[3]);
+    tg_evaluate(TG_OP_MAX, t, t, (tg_value[2]){want[1], pair}, &want[4]);
+    for (int k = 0; k < RESULTS && wrong < 3; k++) {
+      tg_value got = tg_value_from_bits(t, load_bits(data[3], t, (size_t)k * pad + e));
+      bool same = tg_value_bits(t, got) == tg_value_bits(t, want[k]) || (want[k].f != want[k].f && got.f != got.f);
+      if (same) continue;
+      wrong++;
+      CHECK(same, "maximum %d of %s: %g %g %g %g: got %g, want %g", k, tg_type_name[t], v[0].f, v[1].f, v[2].f, v[3].f, got.f, want[k].f);
+    }
+  }
+  CHECK(!wrong, "maxima of %s", tg_type_name[t]);
+  program_end(&p);
+}
+
 int main(int argc, char **argv) {
   tg_jit *jit = open_jit(argc > 1 ? argv[1] : test_target());
   char *data[4];
@@ -194,6 +253,8 @@ int main(int argc, char **argv) {
       check_case(jit, &c, data);
     }
   check_whole_vectors(jit, data);
+  check_maxima(jit, TG_F32, data);
+  check_maxima(jit, TG_F64, data);
   for (uint32_t lanes = 1; lanes <= 4; lanes *= 4) {
     check_payloads(jit, TG_BF16, lanes, data[0], data[3]);
     if (has_type(jit, TG_F16)) check_payloads(jit, TG_F16, lanes, data[0], data[3]);
