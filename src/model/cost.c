@@ -58,30 +58,45 @@ static double known_trips(tg_cost_walk *w, const tg_uop *extent) {
   return b.lo == b.hi || b.lo < 0 ? hi : (hi + (double)b.lo) / 2;
 }
 
+/* Loops around one whose extent depends on them, the innermost first, and the values at which it is looked at. */
+typedef struct { const tg_uop *range[TG_COST_DEPTH], *value[TG_COST_DEPTH]; double trips[TG_COST_DEPTH]; } dependence;
+
+static double at_values(tg_cost_walk *w, const tg_uop *extent, const dependence *d, uint32_t from, uint32_t n) {
+  return known_trips(w, tg_substitute(w->j, extent, n - from, d->range + from, d->value + from));
+}
+
+/* Iterations of a loop in all iterations of the loops 0 .. k around it, of which some are looked at, spread evenly; those
+ * around them (k .. n) have values. of: adds how many iterations these loops have: the extent of a loop may depend on
+ * those around it, too. */
+static double trips_within(tg_cost_walk *w, const tg_uop *extent, dependence *d, uint32_t k, uint32_t n,
+                           uint32_t samples, double *of) {
+  if (!k) return *of += 1, at_values(w, extent, d, 0, n);
+  const tg_uop *range = d->range[--k];
+  tg_bounds b = tg_bounds_of(w->j, tg_extent(range));
+  double trips = b.lo == b.hi ? d->trips[k] : at_values(w, tg_extent(range), d, k + 1, n), sum = 0, inner = 0;
+  uint32_t some = (uint32_t)fmax(1, fmin(ceil(pow(samples, 1.0 / (k + 1))), trips));
+  for (uint32_t i = 0; i < some && trips > 0; i++) {
+    d->value[k] = tg_const_int(w->j, range->type, (int64_t)(trips * (i + 0.5) / some));
+    sum += trips_within(w, extent, d, k, n, samples / some, &inner);
+  }
+  return *of += inner * trips / some, sum * trips / some;
+}
+
 /* Iterations of a loop. If its extent depends on loops around it (the remainder of a blocked loop, a triangle), the
  * mean over their iterations. */
 static double trips_of(tg_cost_walk *w, const tg_uop *range, uint32_t outer) {
   enum { SAMPLES = 16 };
-  const tg_uop *extent = tg_extent(range), *from[TG_COST_DEPTH], *to[TG_COST_DEPTH];
-  double trips[TG_COST_DEPTH], sum = 0, most = 1;
+  const tg_uop *extent = tg_extent(range);
+  dependence d;
   uint32_t n = 0;
   tg_bounds b = tg_bounds_of(w->j, extent);
   for (; b.lo != b.hi && outer != TG_COST_NONE && n < TG_COST_DEPTH; outer = w->loops->loop.data[outer].outer) {
     const tg_cost_loop_info *o = &w->loops->loop.data[outer];
-    if (!tg_uses(w->j, extent, o->range)) continue;
-    from[n] = o->range;
-    trips[n] = o->trips;
-    most = fmax(most, o->trips);
-    n++;
+    if (tg_uses(w->j, extent, o->range)) d.range[n] = o->range, d.trips[n++] = o->trips;
   }
   if (!n) return known_trips(w, extent);
-  uint32_t samples = (uint32_t)fmin(SAMPLES, most);
-  for (uint32_t i = 0; i < samples; i++) {
-    for (uint32_t k = 0; k < n; k++)
-      to[k] = tg_const_int(w->j, from[k]->type, (int64_t)(trips[k] * (i + 0.5) / samples));
-    sum += known_trips(w, tg_substitute(w->j, extent, n, from, to));
-  }
-  return sum / samples;
+  double of = 0, sum = trips_within(w, extent, &d, n, n, SAMPLES, &of);
+  return of > 0 ? sum / of : 0;
 }
 
 static double loop_cycles(tg_cost_walk *w, const tg_uop *end, uint32_t outer) {

@@ -73,5 +73,15 @@ END
 memory() { "$b/tg" show "$t/strips.tg" M=50 N=512 K="$1" --target znver5 --cost | sed -n '1s/.*cycles, memory \([0-9.e+]*\) cycles.*/\1/p'; }
 few=$(memory 2048) many=$(memory 16384)
 awk "BEGIN { exit !($few > 0 && $many > 20 * $few) }" && ok || wrong "strips: memory takes $many cycles in 8192 pages, and $few in 1024"
+# blocks of blocks, of which the last are short: each row is counted once (two groups of four blocks and one, the last of 47 rows)
+cat > "$t/blocks.tg" << 'END'
+kernel blocks(M) {
+  in(x, f32, [64]);
+  out(y, f32, [2]);
+  range(g, 2) y[g] = sum(c : (min(M - g * 192, 192) + 47) / 48, sum(i : max(min(min(M - g * 192, 192) - c * 48, 48), 0), x[i]));
+}
+END
+"$b/tg" show "$t/blocks.tg" M=239 --target znver3 --cost > "$t/show" 2>&1
+awk '$1 == "c" && $2 == 5 { c = 1 } $1 == "i" && $2 == 239 { i = 1 } END { exit !(c && i) }' "$t/show" && ok || wrong "blocks of 239 rows: $(cat "$t/show")"
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
