@@ -76,7 +76,7 @@ static const struct {
      "first choice are (the latter with --shapes tests/bench/gemm/random.txt --stage first)\n"},
     {"model", NULL, bench_model,
      " --sweep FILE [--target ROW] [--knobs] [--shapes FILE] [--types f32] [--candidates N] [--seed N] "
-     "[--stage build|again|columns] [--cache DIR]",
+     "[--stage build|again|columns] [--workers N] [--cache DIR]",
      "the points of FILE (tests/bench/model) priced by the cost model, for the machine of ROW, against the times that "
      "they took; with --seed\n"
      "new points of the shapes that FILE lacks are timed on this machine, and appended (--stage build: compiled into "
@@ -84,7 +84,7 @@ static const struct {
      "recording them takes less); --stage again: all points of FILE timed anew, and printed as they are recorded;\n"
      "--stage columns: which columns of the row change the model's first of a set, or what a text of "
      "tests/bench/kernels\n"
-     "becomes, when they are moved by a fifth and by a factor of two\n"},
+     "or of PolyBench becomes, when they are moved by a fifth and by a factor of two, by N processes (1)\n"},
     {"polybench", bench_polybench, NULL, "",
      "the 30 kernels of PolyBench at MEDIUM on one core against plain C, with and without -ffast-math\n"},
 };

@@ -45,7 +45,7 @@ static uint64_t draw(uint64_t *state) {
   return z ^ z >> 31;
 }
 
-static bool open_set(set *s) {
+static bool open_set_for(set *s, int threads) {
   const tool_shape *d = &s->shape;
   tg_gemm_desc desc = {.a = s->types->a,
                        .b = s->types->b,
@@ -55,11 +55,13 @@ static bool open_set(set *s) {
                        .m = {d->m, 0},
                        .n = {d->n, 0},
                        .k = {d->k, 0},
-                       .threads = 1};
+                       .threads = threads};
   if (tg_gemm_space_of(s->ctx, &desc, 0, 0, 0, &s->space))
     return fprintf(stderr, "tg bench model: %s\n", tg_error_message(s->ctx)), false;
   return true;
 }
+
+static bool open_set(set *s) { return open_set_for(s, 1); }
 
 static tg_compile_options options_of(set *s, const point *p, tg_binding *b) {
   uint32_t n = s->space.bindings_n;
@@ -402,23 +404,60 @@ static void time_again(set *s) {
   if (time_points(s)) put_points(s, stdout);
 }
 
-/* What the model finds of each point with each column moved. */
-static void move_columns(set *s, columns *c) {
-  const tg_target *target[COLUMNS_MOST + 1] = {&s->ctx->target};
-  double *seconds = calloc((size_t)s->n * c->n, sizeof *seconds), base[POINTS], measured[POINTS], on[COLUMNS_MOST + 1];
-  for (uint32_t i = 0; i < c->n; i++) target[1 + i] = &c->moved[i].target;
-  for (uint32_t p = 0; p < s->n && seconds; p++) {
+/* What the point that the model prices least on each target took: points with equal times are no other choice. */
+static bool least_priced(void *user, const tg_target *const *on, uint32_t n, uint64_t *choice) {
+  set *s = user;
+  const tg_target *own = &s->ctx->target;
+  double seconds[2 * COLUMNS_MOST], least[2 * COLUMNS_MOST];
+  if (!on) on = &own, n = 1;
+  for (uint32_t i = 0; i < n; i++) least[i] = INFINITY, choice[i] = 0;
+  for (uint32_t p = 0; p < s->n; p++) {
     tg_binding b[TG_KIT_VALUES + TG_KIT_KNOBS];
     for (uint32_t k = 0; k < s->p[p].choice.knobs_n; k++) s->p[p].choice.knob[k].name = s->p[p].names[k];
     tg_compile_options o = options_of(s, &s->p[p], b);
     tg_kernel_source src = {.def = s->p[p].def, .options = &o};
-    if (tg_price_on(s->ctx, &src, s->space.params_n ? s->space.params : NULL, 1, target, c->n + 1, on))
-      for (uint32_t i = 0; i <= c->n; i++) on[i] = INFINITY;
-    base[p] = on[0], measured[p] = s->p[p].seconds;
-    memcpy(seconds + (size_t)p * c->n, on + 1, c->n * sizeof *seconds);
+    if (tg_price_on(s->ctx, &src, s->space.params_n ? s->space.params : NULL, 1, on, n, seconds)) continue;
+    for (uint32_t i = 0; i < n; i++)
+      if (seconds[i] < least[i]) least[i] = seconds[i], memcpy(&choice[i], &s->p[p].seconds, sizeof choice[i]);
   }
-  if (seconds) columns_set(c, s->n, base, seconds, measured), c->sets++;
-  free(seconds);
+  return isfinite(least[0]);
+}
+
+typedef struct { const set *of; int threads; } planned;
+
+/* What a plan for so many threads chooses on each target. */
+static bool plans(void *user, const tg_target *const *on, uint32_t n, uint64_t *choice) {
+  const planned *p = user;
+  const tg_target own = p->of->ctx->target;
+  bool known = true;
+  set *s = calloc(1, sizeof *s);
+  for (uint32_t i = 0; s && i < (on ? n : 1) && known; i++) {
+    memset(s, 0, sizeof *s);
+    s->ctx = p->of->ctx, s->types = p->of->types, s->shape = p->of->shape;
+    s->ctx->target = on ? *on[i] : own, s->ctx->target.threads = (uint32_t)p->threads;
+    known = open_set_for(s, p->threads);
+    const tg_kit_choice *c = s->space.choice;
+    choice[i] = known ? tg_hash(c->sketch->name, strlen(c->sketch->name), s->space.strips) : 0;
+    for (uint32_t k = 0; known && k < c->knobs_n; k++)
+      choice[i] = tg_hash(&c->knob[k].lo, sizeof c->knob[k].lo, choice[i]);
+  }
+  p->of->ctx->target = own;
+  free(s);
+  return known && s;
+}
+
+/* The plans of one product are for one thread, those of the next for several, in turns. */
+static void move_columns(set *s, columns *c) {
+  enum { SEVERAL = 8 };
+  char name[80], with[100];
+  const tool_shape *d = &s->shape;
+  bool mine = columns_mine(c);
+  planned p = {.of = s, .threads = c->turn % 2 ? 1 : SEVERAL};
+  if (!mine) return;
+  snprintf(name, sizeof name, "%s %d %d %d %c%c", s->types->name, d->m, d->n, d->k, "NT"[d->ta], "NT"[d->tb]);
+  snprintf(with, sizeof with, "plan %s on %d", name, p.threads);
+  columns_ask(c, COLUMNS_SETS, name, least_priced, s);
+  columns_ask(c, COLUMNS_PLANS, with, plans, &p);
 }
 
 static int replay(tg_context *ctx, const tool_args *a) {
@@ -434,10 +473,10 @@ static int replay(tg_context *ctx, const tool_args *a) {
   bounds bound = {0};
   int n = 0;
   if (!text || !line || !taken || !s || (first_choices && !f)) return perror("tg bench model"), TOOL_BROKEN;
-  if (moved && !columns_open(moved, &ctx->target))
-    return fprintf(stderr, "tg bench model: too many columns\n"), TOOL_BROKEN;
+  if (moved && !columns_open(moved, &ctx->target)) return perror("tg bench model"), TOOL_BROKEN;
   for (char *l; n < LINES && (l = strsep(&rest, "\n"));)
     if (!strncmp(l, "gemm ", 5)) line[n++] = l;
+  if (moved) columns_divide(moved, a->workers);
   for (int i = 0; i < n && bench_clock(1) < end; i++) {
     if (taken[i]) continue;
     memset(s, 0, sizeof *s);
@@ -452,7 +491,7 @@ static int replay(tg_context *ctx, const tool_args *a) {
   if (moved) {
     columns_texts(moved, a->target, "tests/bench/kernels");
     columns_texts(moved, a->target, "tests/polybench");
-    columns_report(moved);
+    if (columns_join(moved)) columns_report(moved);
     free(moved);
     return TOOL_OK;
   }
