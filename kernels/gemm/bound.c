@@ -82,7 +82,7 @@ static double tile_of(const view *v, work term, double terms, double unrolled, d
 /* Too few registers: what is over is loaded again in each term, and passes through memory. */
 static double spilled(const view *v, int64_t registers) {
   int64_t over = registers - v->t->vector_registers;
-  return over > 0 ? (double)over * v->m->spill : 0;
+  return over > 0 ? (double)over * tg_machine_cycles(v->m->store, v->t->vector_bytes) : 0;
 }
 
 /* The work of a copy of so many vectors. turned: blocks of vl by vl are transposed in registers, by as many shuffles

@@ -297,7 +297,7 @@ static double waits(const tg_nest *n, const tg_plan *p, const together *t, doubl
   /* what a row loads waits for the next sum that takes it, where there are several */
   double room = t->chains + p->vectors + 1 + kept + (t->sums > 1 ? p->rows : 0), longer = fmax(1, wait);
   /* a register too many is stored and loaded in each iteration */
-  if (room > n->registers) longer *= 1 + 2 * m->spill * (room - n->registers) / (t->chains * math);
+  if (room > n->registers) longer *= 1 + 2 * tg_nest_cycles(n, m->store) * (room - n->registers) / (t->chains * math);
   return longer;
 }
 

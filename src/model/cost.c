@@ -142,8 +142,9 @@ static double cycles_of(tg_cost_walk *w, const tg_uop *const *list, uint32_t n, 
   if (innermost) {
     spilled = tg_cost_spilled(w, list, n);
     if (spilled.forwarded && chain > 0) chain += m->forward;
-    p.stores += spilled.stores * m->spill;
-    p.loads += spilled.loads * m->spill;
+    double vector = tg_machine_cycles(m->store, w->target->vector_bytes);   /* what is stored, and loaded behind it */
+    p.stores += spilled.stores * vector;
+    p.loads += spilled.loads * vector;
     p.instructions += spilled.stores + spilled.loads + 2;   /* and the loop's increment and branch */
     w->chain = fmax(w->chain, chain);
   }

@@ -68,11 +68,12 @@ static double divisor_of(tg_cost_walk *w, const tg_uop *u) {
   return *d = fmin(most, fmax(1, *d));
 }
 
-/* The part of a vector's accesses that crosses a line. Buffers are aligned to lines. */
-static double crossing(tg_cost_walk *w, const tg_uop *access, double bytes) {
+/* What a vector's accesses take longer, by the part of them that crosses a line: each such is two, of half as many
+ * bytes. Buffers are aligned to lines. */
+static double crossing(tg_cost_walk *w, const tg_uop *access, const double rate[TG_MACHINE_WIDTHS], double bytes) {
   double at = divisor_of(w, access->src[1]) * tg_type_bytes(tg_define_of(access->src[0])->type);
-  double size = fmin(bytes, w->target->vector_bytes);
-  return fmax(0, size - at) / w->machine->line;
+  double size = fmin(bytes, w->target->vector_bytes), part = fmax(0, size - at) / w->machine->line;
+  return part * fmax(0, 2 * tg_machine_cycles(rate, size / 2) - tg_machine_cycles(rate, size));
 }
 
 /* A gate that is the same for all lanes chooses between two addresses, of which none has an offset folded in. Those of
@@ -111,11 +112,11 @@ static void count_copy(tg_cost_walk *w, tg_cost_ports *p) {
   p->shuffles += tg_machine_cycles(w->machine->shuffle, bytes), p->instructions++;
 }
 
-/* A load by a mask: an instruction; of elements that the target has none for, lane by lane, where the mask is not true
+/* A load by a mask: as one without; of elements that the target has none for, lane by lane, where the mask is not true
  * in all lanes (jit/emit_memory.c): a question and a load that is put into the vector for each. */
-static double masked_load(tg_cost_walk *w, const tg_uop *u, double load, double n, tg_cost_ports *p) {
+static double masked_load(tg_cost_walk *w, const tg_uop *u, double load, tg_cost_ports *p) {
   const tg_machine *m = w->machine;
-  if (tg_target_masks(w->target, (uint32_t)tg_type_bytes(u->type))) return fmax(load, n * m->masked_load);
+  if (tg_target_masks(w->target, (uint32_t)tg_type_bytes(u->type))) return load;
   double open = open_part(w, tg_gate(u)), lanes = (1 - open) * u->lanes;
   p->instructions += 2 + 3 * lanes;
   return open * load + lanes * fmax(m->insert_lane, 1 / m->load[0]);
@@ -129,7 +130,7 @@ static void count_load(tg_cost_walk *w, tg_cost_ports *p, const tg_uop *u) {
   if (chosen_by(gate)) count_choice(w, p);
   if (contiguous(u)) {
     bool masked = gate && gate->lanes > 1;
-    p->loads += (masked ? masked_load(w, u, load, n, p) : load) + n * crossing(w, u, bytes) * m->cross_load;
+    p->loads += (masked ? masked_load(w, u, load, p) : load) + n * crossing(w, u, m->load, bytes);
     p->instructions += masked ? 2 * n : n;
     if (u->lanes == 1 && tg_is_float(u->type) && w->target->lane_bytes) count_copy(w, p);
   } else if (steps > 0) {
@@ -159,7 +160,7 @@ static void count_store(tg_cost_walk *w, tg_cost_ports *p, const tg_uop *u) {
   double steps = u->src[1]->lanes > 1 ? (double)steps_of(u) : 0;
   if (contiguous(u)) {
     bool masked = gate && gate->lanes > 1;
-    p->stores += (masked ? masked_store(w, gate, store, n, p) : store) + n * crossing(w, u, bytes) * m->cross_store;
+    p->stores += (masked ? masked_store(w, gate, store, n, p) : store) + n * crossing(w, u, m->store, bytes);
     p->instructions += masked ? 2 * n : n;
   } else if (steps > 0) {
     p->stores += steps * fmax(store, n * m->masked_store);

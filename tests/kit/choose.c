@@ -139,7 +139,7 @@ int main(void) {
   c = open_for("x86-64-v3", folder);
   before = written;
   CHECK(ask(c, "two", 2, 8, false) == 8 && ask(c, "walk", 2, 2, true) == 8 && written == before, "what is in the folder is priced again");
-  c->target.machine.load_latency += 1;
+  c->target.machine.page_miss += 1;
   ask(c, "two", 2, 8, false);
   CHECK(written > before, "with another row of the machine the choice for the first is taken");
   tg_context_free(c);

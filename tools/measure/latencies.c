@@ -12,15 +12,6 @@ BODY(add, "ymm", TIMES(48, "vaddps %%ymm13, %%ymm0, %%ymm0"))
 BODY(halves_32, "ymm", TIMES(48, "vperm2f128 $1, %%ymm0, %%ymm0, %%ymm0"))
 BODY(halves_64, "zmm", TIMES(48, "vshuff64x2 $0x4e, %%zmm0, %%zmm0, %%zmm0"))
 
-/* The memory holds its own address. A vector's value is an address only by way of a general register; half of the way
- * there and back is taken off again. */
-#define FOLLOW(V) TIMES(48, "vmovups (%%rax), %%" V "0" THEN "vmovq %%xmm0, %%rax")
-BODY(follow_16, "xmm", FOLLOW("xmm"))
-BODY(follow_32, "ymm", FOLLOW("ymm"))
-BODY(follow_64, "zmm", FOLLOW("zmm"))
-static measure_body *const follow[TG_MACHINE_WIDTHS] = {follow_16, follow_32, follow_64};
-BODY(to_and_fro, "xmm", TIMES(48, "vmovq %%xmm0, %%rdx" THEN "vmovq %%rdx, %%xmm0"))
-
 #define FORWARD(V) TIMES(48, "vmovups %%" V "0, 128(%%rax)" THEN "vmovups 128(%%rax), %%" V "0")
 BODY(forward_16, "xmm", FORWARD("xmm"))
 BODY(forward_32, "ymm", FORWARD("ymm"))
@@ -45,14 +36,10 @@ static double cycles(measure *m, measure_body *body, int n) { return measure_cyc
 
 void measure_latencies(measure *m) {
   tg_machine *r = &m->row;
-  void **self = (void **)(void *)(m->l1 + MEASURE_L1_BYTES - 2 * MEASURE_LINE);
   r->fma_latency = measure_count(cycles(m, multiply_add, LONG));
   r->add_latency = measure_count(cycles(m, add, LONG));
   r->shuffle_latency = measure_count(cycles(m, m->widest == 2 ? halves_64 : halves_32, LONG));
   r->forward = measure_count(cycles(m, forward[m->widest], LONG));
-  *self = self;
-  double there = measure_count(measure_cycles(m, m->probe, follow[m->widest], self, 0) / LONG);
-  r->load_latency = floor(there - measure_count(cycles(m, to_and_fro, LONG)) / 2 + 0.5);
   /* so many branches that the share of wrong predictions is half in each burst */
   double wrong = measure_cycles(m, m->probe, guessed, m->l1, MANY_BRANCHES / BRANCHED);
   double right = measure_cycles(m, m->probe, known, m->l1, MANY_BRANCHES / BRANCHED);

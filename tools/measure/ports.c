@@ -54,32 +54,10 @@ enum { INSERTED = 8 * 8 };
 
 /* Masks of the lower lanes but three, as at the end of a row. */
 #define MASK "vmovups 12352(%%rax), %%ymm12" THEN
-BODY(masked_load_32, "ymm", MASK TIMES(4, EACH(LOWER, "vmaskmovps 32*\\r(%%rax), %%ymm12, %%ymm\\r")))
 BODY(masked_store_32, "ymm", MASK TIMES(4, EACH(LOWER, "vmaskmovps %%ymm\\r, %%ymm12, 8192+32*\\r(%%rax)")))
 #define MASK64 "mov $0x1fff, %%edx" THEN "kmovw %%edx, %%k1" THEN
-BODY(masked_load_64, "zmm", MASK64 TIMES(4, EACH(LOWER, "vmovups 64*\\r(%%rax), %%zmm\\r%{%%k1%}%{z%}")))
 BODY(masked_store_64, "zmm", MASK64 TIMES(4, EACH(LOWER, "vmovups %%zmm\\r, 8192+64*\\r(%%rax)%{%%k1%}")))
 enum { MASKED = 32 };
-
-/* The same lines with and without crossing to the next; half of the vector is in either. */
-#define LOAD_AT(V, S, off) TIMES(4, EACH(LOWER, "vmovups 64*\\r+" off "(%%rax), %%" V "\\r"))
-#define STORE_AT(V, S, off) TIMES(4, EACH(LOWER, "vmovups %%" V "\\r, 8192+64*\\r+" off "(%%rax)"))
-#define WITHIN_LOAD(V, S) LOAD_AT(V, S, "0")
-#define ACROSS_LOAD(V, S) LOAD_AT(V, S, "64-" S "/2")
-#define WITHIN_STORE(V, S) STORE_AT(V, S, "0")
-#define ACROSS_STORE(V, S) STORE_AT(V, S, "64-" S "/2")
-WIDTHS(within_load, WITHIN_LOAD)
-WIDTHS(across_load, ACROSS_LOAD)
-WIDTHS(within_store, WITHIN_STORE)
-WIDTHS(across_store, ACROSS_STORE)
-enum { CROSSING = 32 };
-
-/* A register's value stored, and loaded into another soon behind. */
-#define SPILL(V, S)                                                                               \
-  TIMES(4, EACH(LOWER, "vmovaps %%" V "\\r, 8192+" S "*\\r(%%rax)")                                 \
-        EACH("0,1,2,3", "vmovaps 8192+" S "*\\r(%%rax), %%" V "12" THEN "vmovaps 8192+" S "*(4+\\r)(%%rax), %%" V "15"))
-WIDTHS(spill, SPILL)
-enum { SPILLED = 32 };
 
 /* ---- general registers, and all together ---- */
 
@@ -100,9 +78,6 @@ static void by_width(measure *m, double *column, measure_body *const *bodies) {
     column[w] = m->vectors[w] ? measure_rate(1 / cycles(m, bodies[w], OF_WIDTHS)) : 0;
 }
 
-/* Fractions of a cycle that were found to be none. */
-static double at_least_none(double v) { return v < 0.05 ? 0 : v; }
-
 void measure_ports(measure *m) {
   static const int lanes[TG_MACHINE_WIDTHS] = {4, 8, 16};
   tg_machine *r = &m->row;
@@ -120,11 +95,7 @@ void measure_ports(measure *m) {
   r->convert = measure_rate(1 / cycles(m, convert[w], OF_WIDTHS));
   r->gather_lane = cycles(m, gather[w], 2 * 8 * lanes[w]);
   r->insert_lane = cycles(m, insert, INSERTED);
-  r->masked_load = cycles(m, w == 2 ? masked_load_64 : masked_load_32, MASKED);
   r->masked_store = cycles(m, w == 2 ? masked_store_64 : masked_store_32, MASKED);
-  r->cross_load = at_least_none(cycles(m, across_load[w], CROSSING) - cycles(m, within_load[w], CROSSING));
-  r->cross_store = at_least_none(cycles(m, across_store[w], CROSSING) - cycles(m, within_store[w], CROSSING));
-  r->spill = cycles(m, spill[w], SPILLED);
 }
 #else
 void measure_ports(measure *m) { (void)m; }
