@@ -13,7 +13,6 @@ typedef struct {
   const tool_cost *asked;
   tg_context *context;
   tg_cost cost;
-  double line;                 /* bytes */
   char *kept;                  /* the report, for tool_cost_report */
 } pricing;
 
@@ -23,7 +22,6 @@ static void price(void *arg) {
   tg_kernel_source_check(j, p->work.source);
   tg_kernel_source_read(j, p->work.source);
   const char *text = tg_cost_text(j, p->context, p->work.source, NULL, p->asked->threads, &p->cost);
-  p->line = tg_target_asked(p->context, p->work.source->options)->machine.line;
   if (p->asked->report) fputs(text, stdout);
   else p->kept = strdup(text);
 }
@@ -39,8 +37,8 @@ static tg_status price_source(void *user, const tg_kernel_source *s, bool tuned,
 static double by_model(const pricing *p, uint32_t event) {
   switch (event) {
   case COUNT_CYCLES: return p->cost.cycles;
-  case COUNT_L1_MISSES: return p->cost.l2_bytes / p->line;
-  case COUNT_LLC_MISSES: return p->cost.memory_bytes / p->line;
+  case COUNT_L1_MISSES: return p->cost.l2_bytes / TG_CACHE_LINE;
+  case COUNT_LLC_MISSES: return p->cost.memory_bytes / TG_CACHE_LINE;
   default: return -1;
   }
 }

@@ -108,7 +108,7 @@ static double from(const view *v, double bytes, double between) {
 /* Cycles in which arithmetic waits for what memory sends: the starts of runs of `run` bytes, unless instructions
  * prefetch them. What was touched twice the last cache ago is surely gone. */
 static double waits(const view *v, double bytes, double between, double run) {
-  run = fmin(4096, fmax(v->m->line, run));
+  run = fmin(4096, fmax(TG_CACHE_LINE, run));
   return between <= 2 * v->l3 ? 0 : bytes / run * fmin(v->m->memory_latency, run / v->m->memory_bandwidth);
 }
 
@@ -116,13 +116,13 @@ static double waits(const view *v, double bytes, double between, double run) {
  * `between`: bytes since C was last touched. What was touched twice a cache ago is surely not in it. Where a strip
  * leaves no line of C out, its rows are one run; of few rows each goes on in the next strip. */
 static double stored(const view *v, double between, int64_t strip) {
-  bool on = (double)(v->columns - strip) * v->c_size < v->m->line || (double)v->rows <= v->m->streams;
+  bool on = (double)(v->columns - strip) * v->c_size < TG_CACHE_LINE || (double)v->rows <= v->m->streams;
   double run = on ? INFINITY : (double)strip * v->c_size;
   double latency = between <= 2 * v->l1   ? 0
                    : between <= 2 * v->l2 ? v->m->l2_latency
                    : between <= 2 * v->l3 ? v->m->l3_latency
                                           : v->m->memory_latency;
-  return (double)(v->rows * v->columns) * v->c_size / fmin(4096, fmax(v->m->line, run)) * latency;
+  return (double)(v->rows * v->columns) * v->c_size / fmin(4096, fmax(TG_CACHE_LINE, run)) * latency;
 }
 
 static double all_bytes(const view *v) {
@@ -234,7 +234,7 @@ static double panels(const view *v, const tg_kit_choice *c, bool both) {
   double wide_n = v->columns < wide ? vectors_of(v, v->columns, vl) : (double)nu;
   int n = list_of(v->rows, mr, list);
   /* lines of the next tile's rows that a round of the loop prefetches: one, or more where they are longer */
-  double asked = knob(c, "AHEAD", 0) ? fmax(1, (double)mr * uk * v->row_size / v->m->line) : 0;
+  double asked = knob(c, "AHEAD", 0) ? fmax(1, (double)mr * uk * v->row_size / TG_CACHE_LINE) : 0;
   for (int i = 0; i < n; i++) {
     work term = term_of_tile(&w, list[i].mr, wide_n, vl);
     if (knob(c, "SIDE", 0)) term.loads -= (double)list[i].mr * (1 - 1 / (double)vl) / v->m->load[0];

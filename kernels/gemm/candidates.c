@@ -28,7 +28,7 @@ static int64_t spread_of(const tg_gemm *g, const tg_gemm_problem *q, uint32_t i)
   const tg_type type[] = {q->a, q->b, q->c};
   bool some = g->mostly[0].hi || g->mostly[1].hi || g->mostly[2].hi;
   int64_t bytes = some && is_likely(g, q) ? g->likely[3 + i] * (int64_t)tg_type_bytes(type[i]) : 0,
-          line = (int64_t)g->plan.context->target.machine.line;
+          line = TG_CACHE_LINE;
   return !bytes || !g->way ? line : bytes % g->way == 0 ? g->way : bytes % (g->way / 4) == 0 ? g->way / 4 : line;
 }
 

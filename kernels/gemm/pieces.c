@@ -31,7 +31,7 @@ static call call_of(const tg_gemm *g, const int64_t size[3]) {
   bool turned = q->c_major == TG_GEMM_COLUMN;   /* vectors lie along the rows */
   c.unit[ROWS] = c.unit[COLUMNS] = 1;
   c.unit[turned ? ROWS : COLUMNS] = lanes;
-  c.unit[TERMS] = (int64_t)t->machine.line / tg_type_bytes(q->acc);
+  c.unit[TERMS] = TG_CACHE_LINE / tg_type_bytes(q->acc);
   c.vector = tg_machine_cycles(t->machine.fma, (double)t->vector_bytes), c.lanes = (double)lanes;
   double all = (double)size[0] * (double)size[2] * c.bytes[0] + (double)size[2] * (double)size[1] * c.bytes[1];
   c.far = all > tg_target_kept(t);

@@ -257,7 +257,7 @@ static bool whole_pairs(const tg_gemm_points *to, const tg_gemm_view *v, int64_t
   int64_t terms = k.lo == k.hi ? v->terms : larger(v->terms, tg_gemm_end(to->p, to->t, k)),
           columns = most_columns(to, v);
   return v->o.column_k || (double)columns * (double)terms * v->column_size <= v->l2 || wide >= columns ||
-         (int64_t)((double)wide * v->column_size) % (2 * (int64_t)v->m->line) == 0;
+         (int64_t)((double)wide * v->column_size) % (2 * TG_CACHE_LINE) == 0;
 }
 
 /* Does arithmetic take longer than memory sends what it reads? Only then there is something to do in the meantime. */

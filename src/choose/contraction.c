@@ -28,7 +28,7 @@ static double tile_cycles(const tg_nest *n, uint32_t rows, uint32_t vectors, boo
   double busy = fmax(rows * vectors * tg_nest_cycles(n, m->fma), (rows + vectors) * tg_nest_cycles(n, m->load));
   busy = fmax(busy, m->fma_latency);
   /* of rows that meet in one set, more than it holds come from the second cache, line by line */
-  if (rows_conflict && rows > m->l1_ways) busy += rows * m->line / m->l2_bandwidth;
+  if (rows_conflict && rows > m->l1_ways) busy += rows * TG_CACHE_LINE / m->l2_bandwidth;
   return busy + 2 / m->issue;   /* the loop's end and counter */
 }
 

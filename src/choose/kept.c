@@ -28,7 +28,7 @@ static double operations(tg_nest *n, const tg_uop *value) {
       tg_toposort(j, tg_function_definition(j, u->op, u->type), &inside);
       all += inside;
     } else if (is_slow(u) && m->divide > 0)
-      all += (u->op == TG_OP_SQRT ? m->square_root : m->divide) / tg_nest_cycles(n, m->fma);
+      all += m->divide / tg_nest_cycles(n, m->fma);
     else all++;
   }
   return all;
@@ -45,8 +45,9 @@ static rates rates_of(const tg_nest *n, double size, double bytes) {
     return (rates){t->core_macs ? 1.0 / t->core_macs / t->threads : 0, byte, byte, tg_device_launch_cycles(t)};
   }
   rates r = {.operation = tg_nest_cycles(n, m->fma) * size / t->vector_bytes};
-  r.read = 1 / (bytes > (double)t->l2 ? m->l3_bandwidth : m->l2_bandwidth), r.write = r.read;
-  if (bytes > tg_target_kept(t)) r.read = 1 / m->memory_bandwidth, r.write = 1 / m->memory_write;
+  r.read = r.write = 1 / (bytes > tg_target_kept(t) ? m->memory_bandwidth
+                          : bytes > (double)t->l2   ? m->l3_bandwidth
+                                                    : m->l2_bandwidth);
   return r;
 }
 

@@ -63,7 +63,7 @@ bool tg_nest_movement(tg_nest *n) {
   uint32_t along = written_along(n), read = along < n->depth ? read_along(n, along) : n->depth;
   if (read == n->depth) return false;
   const tg_nest_loop *l = &n->loop[along], *k = &n->loop[read];
-  int64_t line = (int64_t)n->l->target->machine.line / least_element(n), lanes = n->lanes;
+  int64_t line = TG_CACHE_LINE / least_element(n), lanes = n->lanes;
   while (k->extent >= 0 && line > lanes && line > k->extent) line /= 2;
   if ((l->extent >= 0 && l->extent < lanes) || (k->extent >= 0 && k->extent < line)) return false;
   long long rows = TG_CHOOSE(n, "block", line, lanes, 2 * lanes, 4 * lanes, 0);

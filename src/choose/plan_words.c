@@ -256,7 +256,7 @@ static void write_subscripts(tg_nest *n, const tg_plan *p) {
 }
 
 int64_t tg_nest_line(const tg_nest *n) {
-  int64_t line = (int64_t)n->l->target->machine.line / tg_type_bytes(tg_define_of(n->stores.data[0]->src[0])->type);
+  int64_t line = TG_CACHE_LINE / tg_type_bytes(tg_define_of(n->stores.data[0]->src[0])->type);
   return line > n->lanes ? line : n->lanes;
 }
 

@@ -5,7 +5,7 @@
 #include <math.h>
 #include "model/walk.h"
 
-enum { LINE = 64, PAGE = 4096 };
+enum { LINE = TG_CACHE_LINE, PAGE = 4096 };
 
 /* Of a cache. The rest is taken by what else runs. */
 static const double used = 0.8;

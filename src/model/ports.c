@@ -72,7 +72,7 @@ static double divisor_of(tg_cost_walk *w, const tg_uop *u) {
  * bytes. Buffers are aligned to lines. */
 static double crossing(tg_cost_walk *w, const tg_uop *access, const double rate[TG_MACHINE_WIDTHS], double bytes) {
   double at = divisor_of(w, access->src[1]) * tg_type_bytes(tg_define_of(access->src[0])->type);
-  double size = fmin(bytes, w->target->vector_bytes), part = fmax(0, size - at) / w->machine->line;
+  double size = fmin(bytes, w->target->vector_bytes), part = fmax(0, size - at) / TG_CACHE_LINE;
   return part * fmax(0, 2 * tg_machine_cycles(rate, size / 2) - tg_machine_cycles(rate, size));
 }
 
@@ -273,7 +273,7 @@ void tg_cost_count(tg_cost_walk *w, tg_cost_ports *p, const tg_uop *const *list,
   case TG_OP_FDIV: case TG_OP_SQRT: {
     /* a narrower vector takes as much less as it has fewer 16 bytes */
     double part = u->lanes == 1 ? 16 / wide : fmin(1, (double)u->lanes * tg_type_bytes(u->type) / wide);
-    p->math += n * part * (u->op == TG_OP_SQRT ? m->square_root : m->divide);
+    p->math += n * part * m->divide;
     p->instructions += n;
     return;
   }

@@ -6,6 +6,7 @@
 #include "base/base.h"
 
 enum { TG_MACHINE_WIDTHS = 3 };   /* vectors of 16, 32 and 64 bytes */
+enum { TG_CACHE_LINE = 64 };      /* bytes, of all processors that have a row */
 
 typedef struct tg_machine {
   char name[32];            /* of the row; of a row of the user's own: "measured" */

@@ -16,14 +16,10 @@ typedef float vector __attribute__((vector_size(16)));
 
 #if defined(__x86_64__)
 #define READ(V, S, list) EACH(list, "vmovaps " S "*\\r(%%rax), %%" V "\\r") "add $256, %%rax" THEN
-#define WRITE(V, S, list) EACH(list, "vmovaps %%" V "13, " S "*\\r(%%rax)") "add $256, %%rax" THEN
 BODY(read_16, "xmm", READ("xmm", "16", MANY ",12,13,14,15"))
 BODY(read_32, "ymm", READ("ymm", "32", LOWER))
 BODY(read_64, "zmm", READ("zmm", "64", "0,1,2,3"))
-BODY(write_16, "xmm", WRITE("xmm", "16", MANY ",12,13,14,15"))
-BODY(write_32, "ymm", WRITE("ymm", "32", LOWER))
-BODY(write_64, "zmm", WRITE("zmm", "64", "0,1,2,3"))
-static measure_body *const reads[] = {read_16, read_32, read_64}, *const writes[] = {write_16, write_32, write_64};
+static measure_body *const reads[] = {read_16, read_32, read_64};
 #endif
 
 /* By vectors that each machine has. */
@@ -33,27 +29,12 @@ static void read_any(int64_t blocks, void *memory) {
     for (size_t i = 0; i < BLOCK / sizeof *v; i++) (void)v[i];
 }
 
-static void write_any(int64_t blocks, void *memory) {
-  volatile vector *v = memory;
-  const vector some = {1, 2, 3, 4};
-  for (; blocks; blocks--, v += BLOCK / sizeof *v)
-    for (size_t i = 0; i < BLOCK / sizeof *v; i++) v[i] = some;
-}
-
 measure_body *measure_reader(const measure *m) {
 #if defined(__x86_64__)
   if (m->widest < TG_MACHINE_WIDTHS) return reads[m->widest];
 #endif
   (void)m;
   return read_any;
-}
-
-static measure_body *writer(const measure *m) {
-#if defined(__x86_64__)
-  if (m->widest < TG_MACHINE_WIDTHS) return writes[m->widest];
-#endif
-  (void)m;
-  return write_any;
 }
 
 typedef struct { measure_body *body; char *memory; int64_t blocks; } sequence;
@@ -291,13 +272,11 @@ static void measure_kept(measure *m, double seconds) {
 void measure_memory(measure *m) {
   tg_machine *r = &m->row;
   double some = m->probe, much = 3 * m->probe;
-  describe(&r->line, 1, "coherency_line_size");
   describe(&r->l1_ways, 1, "ways_of_associativity");
   describe(&r->l2_ways, 2, "ways_of_associativity");
   r->l2_bandwidth = rate(m, measure_reader(m), m->l2_bytes, some);
   r->l3_bandwidth = rate(m, measure_reader(m), m->l3_bytes, much);
   r->memory_bandwidth = rate(m, measure_reader(m), m->memory_bytes, much);
-  r->memory_write = rate(m, writer(m), m->memory_bytes, much);
   measure_streams(m, much);
   r->prefetch = turns(m, in_turns, 8, 2 * much) / turns(m, in_turns_ahead, 8, 2 * much);
   r->interleave = copied(m, 1, much) / copied(m, 4, much);

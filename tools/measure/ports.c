@@ -23,8 +23,6 @@ enum { OF_WIDTHS = 48 };
 
 #define DIVIDE(V, S) EACH(MANY, "vdivps %%" V "13, %%" V "14, %%" V "\\r")
 WIDTHS(divide, DIVIDE)
-#define ROOT(V, S) EACH(MANY, "vsqrtps %%" V "13, %%" V "\\r")
-WIDTHS(root, ROOT)
 enum { OF_DIVISION = 12 };
 
 #define CONVERT(from, to) TIMES(4, EACH(MANY, "vcvtph2ps %%" from "14, %%" to "\\r"))
@@ -91,7 +89,6 @@ void measure_ports(measure *m) {
   r->issue = floor(1 / cycles(m, mixed, MIXED) + 0.5);
   r->integer = measure_rate(1 / cycles(m, integer, INTEGERS));
   r->divide = measure_halves(cycles(m, divide[w], OF_DIVISION));
-  r->square_root = measure_halves(cycles(m, root[w], OF_DIVISION));
   r->convert = measure_rate(1 / cycles(m, convert[w], OF_WIDTHS));
   r->gather_lane = cycles(m, gather[w], 2 * 8 * lanes[w]);
   r->insert_lane = cycles(m, insert, INSERTED);
