@@ -69,11 +69,11 @@ static double divisor_of(tg_cost_walk *w, const tg_uop *u) {
 }
 
 /* What a vector's accesses take longer, by the part of them that crosses a line: each such is two, of half as many
- * bytes. Buffers are aligned to lines. */
+ * bytes; by rates of the widest kind. Buffers are aligned to lines. */
 static double crossing(tg_cost_walk *w, const tg_uop *access, const double rate[TG_MACHINE_WIDTHS], double bytes) {
   double at = divisor_of(w, access->src[1]) * tg_type_bytes(tg_define_of(access->src[0])->type);
-  double size = fmin(bytes, w->target->vector_bytes), part = fmax(0, size - at) / TG_CACHE_LINE;
-  return part * fmax(0, 2 * tg_machine_cycles(rate, size / 2) - tg_machine_cycles(rate, size));
+  double wide = w->target->vector_bytes, part = fmax(0, fmin(bytes, wide) - at) / TG_CACHE_LINE;
+  return part * fmax(0, 2 * tg_machine_cycles(rate, wide / 2) - tg_machine_cycles(rate, wide));
 }
 
 /* A gate that is the same for all lanes chooses between two addresses, of which none has an offset folded in. Those of

@@ -81,7 +81,7 @@ static tg_machine wrong_row(const tg_machine *m, double factor, int turn) {
       if (rate && *v > 32) *v = 32;
     }
   }
-  w.line = m->line, w.clock = m->clock, w.l1_ways = w.l2_ways = turn ? 1 : 16;
+  w.clock = m->clock, w.l1_ways = w.l2_ways = turn ? 1 : 16;
   w.streams = turn ? 1 : 100;
   return w;
 }
