@@ -124,6 +124,18 @@ static uint32_t single_loads(const tg_device_product *c, const tg_device_operand
   return single && !c->n->l->target->async_copy ? own * c->terms / threads * (o->along_terms ? 1 : 2) : 0;
 }
 
+/* All terms that the sum may have; -1: as many as are not known. */
+static int64_t most_terms(const tg_device_product *c) {
+  if (c->fused[2]) return c->fused[2];
+  tg_i128 hi = tg_bounds_of(c->n->j, tg_extent(c->sum)).hi;
+  return hi > 0 && hi < INT32_MAX ? (int64_t)hi : -1;
+}
+
+static bool is_one_block(const tg_device_product *c) {
+  int64_t all = most_terms(c);
+  return all > 0 && all <= c->terms;
+}
+
 /* Half of a core's registers and half of its LOCAL memory, so that a second group computes while one waits at its
  * barrier. */
 static bool has_room(tg_device_product *c) {
@@ -137,17 +149,28 @@ static bool has_room(tg_device_product *c) {
   uint64_t stage = (uint64_t)(rows + columns) * c->terms * bytes * c->sums;
   if (registers > t->vector_registers || registers * warps * t->lanes > t->core_registers / 2) return false;
   if (warps * t->lanes > t->max_threads) return false;
-  for (c->stages = 4; c->stages > 2 && c->stages * stage > t->local_bytes / 2; c->stages--) {}
+  uint32_t least = c->stages = is_one_block(c) ? 1 : 4;
+  if (least > 2) least = 2;
+  for (; c->stages > least && c->stages * stage > t->local_bytes / 2; c->stages--) {}
   return c->stages * stage <= t->local_bytes / 2;
 }
 
+/* Of a block: two sectors of memory, and four units of LOCAL memory; fewer if that is the whole sum. An even number of
+ * units: padded rows are then odd ones, which begin in different banks. */
+static uint32_t terms_of_block(const tg_device_product *c) {
+  uint32_t bytes = (uint32_t)tg_type_bytes(c->row->a_type), k = c->row->k, terms = 64 / bytes;
+  if (terms < 2 * k && bytes > 1) terms = 2 * k;
+  int64_t all = most_terms(c);
+  if (k * bytes < 2 * TG_UNIT) k = 2 * TG_UNIT / bytes;
+  return all > 0 && all <= terms ? (uint32_t)blocks(all, k) * k : terms;
+}
+
 bool tg_device_product_tiles(tg_device_product *c) {
-  const uint32_t m = c->row->m, n = c->row->n, bytes = (uint32_t)tg_type_bytes(c->row->a_type);
+  const uint32_t m = c->row->m, n = c->row->n;
   tg_device_product best;
   double least = 0;
   if (!c->row || !c->n->l->target->matrix_macs) return false;
-  c->terms = 64 / bytes;   /* two sectors of memory, and four units of LOCAL memory */
-  if (c->terms < 2u * c->row->k && bytes > 1) c->terms = 2u * c->row->k;
+  c->terms = terms_of_block(c);
   for (c->warp_rows = m; c->warp_rows <= 128; c->warp_rows *= 2)
     for (c->warp_columns = n; c->warp_columns <= 128; c->warp_columns *= 2)
       for (c->warps_down = 1; c->warps_down <= 4; c->warps_down *= 2)
@@ -159,8 +182,7 @@ bool tg_device_product_tiles(tg_device_product *c) {
           best = *c;
         }
   if (least > 0) *c = best;
-  int64_t terms = c->fused[2] ? c->fused[2] : extent_of(c->sum);
-  return least > 0 && (terms < 0 || blocks(terms, c->terms) > 1);
+  return least > 0;
 }
 
 /* Bytes of the operands' elements, of rows or of columns, for a term. */

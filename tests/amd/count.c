@@ -5,7 +5,7 @@
 
 static void count_local(amd_machine *m, const amd_flight *f, uint32_t p) {
   uint32_t words = (f->bytes + 3) / 4, together = AMD_LANES / 2 / words, lanes = (uint32_t)__builtin_popcountll(f->on);
-  uint64_t word[AMD_LANES];
+  uint64_t word[2 * AMD_LANES];
   uint32_t n = 0, in_row = 0;
   m->d->count.local++;
   m->d->count.wavefronts_fewest += (lanes * words + 31) / 32;
@@ -13,8 +13,8 @@ static void count_local(amd_machine *m, const amd_flight *f, uint32_t p) {
   while (left) {
     uint32_t bank[32] = {0}, most = 0;
     for (n = in_row = 0; left && in_row < together; in_row++, left &= left - 1) {
-      uint64_t a = f->address[p][__builtin_ctzll(left)] / 4;
-      for (uint64_t k = a; k < a + words; k++) {
+      uint64_t a = f->address[p][__builtin_ctzll(left)];
+      for (uint64_t k = a / 4; k <= (a + f->bytes - 1) / 4; k++) {
         uint32_t seen = 0;
         for (uint32_t j = 0; j < n && !seen; j++) seen = word[j] == k;
         if (seen) continue;

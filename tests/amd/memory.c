@@ -136,8 +136,10 @@ static amd_flight *flight(amd_machine *m, amd_counter counter, bool local) {
 /* ---- bytes ---- */
 
 static void reach(amd_machine *m, const amd_flight *f, uint64_t address, void *data, uint32_t bytes, bool write, uint8_t *unknown) {
-  uint32_t align = bytes == 12 ? 16 : bytes;      /* of LOCAL and of atomics; other accesses may stand at any byte */
-  if ((f->local || f->atomic) && address % align) amd_fault(m, "unaligned: %u bytes at %s%llx", bytes, f->local ? "LOCAL " : "", (unsigned long long)address);
+  /* Accesses but atomics may stand at any byte, those of LOCAL too: Linux sets SH_MEM_CONFIG.ALIGNMENT_MODE to
+   * UNALIGNED for all programs (gfx_v*_0_constants_init), and LLVM relies on it (feature unaligned-access-mode of
+   * amdhsa). */
+  if (f->atomic && address % bytes) amd_fault(m, "unaligned: %u bytes at %s%llx", bytes, f->local ? "LOCAL " : "", (unsigned long long)address);
   if (!f->local) {
     if (!m->d->access(m->d->user, address, data, bytes, write ? AMD_WRITE : AMD_READ))
       amd_fault(m, "%s %u bytes at %llx, where no memory is for that", write ? "writes" : "reads", bytes, (unsigned long long)address);
