@@ -7,8 +7,8 @@
 #include "base/base.h"
 
 /* UNIT: bytes of the widest copy; LINE: bytes of one wavefront of LOCAL memory; MOST_COPIES: of a thread that are
- * written out, since each has an address */
-enum { TG_UNIT = 16, TG_LINE = 128, TG_MOST_COPIES = 16 };
+ * written out, since each has an address; MOST_ALONG: threads along a row */
+enum { TG_UNIT = 16, TG_LINE = 128, TG_MOST_COPIES = 16, TG_MOST_ALONG = 64 };
 
 typedef struct {
   const char **data;
@@ -23,6 +23,7 @@ typedef struct tg_device_block {
   uint32_t own, term;                    /* its dimensions: that of its own loop, and that of the terms */
   bool along_terms, loads_matrices;      /* contiguous along the terms; the target has ldmatrix */
   bool anywhere;                         /* rows that begin anywhere are copied in whole units, too */
+  bool gathered;                         /* a thread gathers all terms of a row, one by one */
   uint32_t bytes, vector;                /* of an element; elements that one copy moves */
   uint32_t rows, warp, terms;            /* extents of the block; rows that one warp reads */
   uint32_t together;                     /* eight rows of a matrix load lie so far apart; 0: side by side */
@@ -67,6 +68,25 @@ static inline void tg_block_padded_across(const tg_device_block *c, tg_words *w)
   tg_say(w, "upcast %s.o", b);
 }
 
+/* Elements that lie side by side neither along the terms nor along rows: a thread has all terms of its rows, so that
+ * where each lies, and whether it is there, is known but for the row; units of them are stored. */
+static inline void tg_block_gathered(const tg_device_block *c, tg_words *w) {
+  const char *b = c->copy;
+  uint32_t unit = TG_UNIT / c->bytes;
+  tg_say(w, "stage %s at %s%s as %s[d%u, d%u] pitch=%u", c->name, c->at, tg_block_of(c), b, c->own, c->term,
+         c->terms + unit);
+  tg_say(w, "split %s.1 %u as %s.q %s.v", b, unit, b, b);
+  tg_say(w, "upcast %s.v", b);
+  tg_say(w, "upcast %s.q", b);
+  if (c->rows <= c->threads) {
+    tg_say(w, "local %s.0", b);
+    return;
+  }
+  tg_say(w, "split %s.0 %u as %s.o %s.i", b, c->threads, b, b);
+  tg_say(w, "local %s.i", b);
+  tg_say(w, "upcast %s.o", b);
+}
+
 /* Where lanes load their own elements, 16 bytes at a time along the terms: rows a unit longer than they are, so that
  * those of a few lanes begin in different banks. */
 static inline void tg_block_padded_copy(const tg_device_block *c, tg_words *w) {
@@ -76,12 +96,19 @@ static inline void tg_block_padded_copy(const tg_device_block *c, tg_words *w) {
     tg_block_padded_across(c, w);
     return;
   }
-  uint32_t along = c->terms / vector, threads = tg_block_power_of_two_below(c->threads / along);
+  uint32_t along = c->terms / vector, lanes = along;
+  if (along > TG_MOST_ALONG)
+    for (lanes = TG_MOST_ALONG; along % lanes;) lanes /= 2;
+  uint32_t threads = tg_block_power_of_two_below(c->threads / lanes);
   tg_say(w, "stage %s at %s%s as %s[d%u, d%u] pitch=%u%s", c->name, c->at, tg_block_of(c), b, c->own, c->term,
       c->terms + unit, depth);
   tg_say(w, "split %s.1 %u as %s.q %s.v", b, vector, b, b);
   if (vector > 1) tg_say(w, "upcast %s.v", b);
-  tg_say(w, "local %s.q", b);
+  if (lanes < along) {
+    tg_say(w, "split %s.q %u as %s.m %s.n", b, lanes, b, b);
+    tg_say(w, "local %s.n", b);
+    tg_say(w, "upcast %s.m", b);
+  } else tg_say(w, "local %s.q", b);
   if (c->rows <= threads) {
     tg_say(w, "local %s.0", b);
     return;
@@ -95,6 +122,10 @@ static inline void tg_block_padded_copy(const tg_device_block *c, tg_words *w) {
 static inline void tg_device_block_words(const tg_device_block *c, tg_words *w) {
   uint32_t unit = TG_UNIT / c->bytes, last, lines, line;
   uint32_t all = c->along_terms ? c->terms : c->warp;
+  if (c->gathered) {
+    tg_block_gathered(c, w);
+    return;
+  }
   /* a warp's part is no whole unit, or units are no power of two, so that they cannot change places */
   if (!c->loads_matrices || (!c->along_terms && c->warp < unit) || all % unit || (all / unit & (all / unit - 1))) {
     tg_block_padded_copy(c, w);

@@ -37,7 +37,7 @@ static void copy(const tg_device_product *c, tg_words *w, const tg_device_produc
   const tg_device_block of = {.name = o->name, .copy = o->copy, .at = at, .own = own_of(o), .term = term_of(o),
                              .of = of_iterations(s, w, o),
                              .along_terms = o->along_terms, .loads_matrices = t->loads_matrices,
-                             .anywhere = !o->iterations,
+                             .anywhere = !o->iterations, .gathered = o->gathered,
                              .bytes = (uint32_t)tg_type_bytes(c->row->a_type), .vector = o->vector, .rows = rows,
                              .together = o == &s->b ? c->together : 0,
                              .warp = warp, .terms = c->terms, .stages = c->stages,

@@ -19,6 +19,7 @@ typedef struct tg_device_operand {
   uint32_t vector;                 /* elements that one copy moves */
   bool iterations;                 /* its copy is `of` its own range and the sum's: dimensions 0 and 1 */
   uint32_t operations;             /* of such a copy, for each vector */
+  bool gathered;                   /* its elements lie side by side in no way: one thread copies all terms of a row */
 } tg_device_operand;
 
 typedef struct tg_device_product {
@@ -34,6 +35,8 @@ typedef struct tg_device_product {
   int64_t most_rows, most_columns; /* where only so many count, else 0 */
   /* of ranges that words will have fused: rows, columns, terms; 0: the loops and the sum are as they were */
   int64_t fused[3];
+  bool whole, alone;               /* one block has all terms; a core has room for one group alone */
+  double cost;                     /* cycles, as tiles were chosen by */
   /* what words call rows, columns and terms, how names of their parts begin, and the loops around both */
   const char *name[3], *base[3], *outer[NEST_MAX];
   uint32_t outers;

@@ -41,6 +41,7 @@ static double block_cycles(const tg_device_product *c) {
   double copies = (rows + columns) * terms * bytes;
   double local = (fragments + copies) / TG_LINE, outside = copies / t->core_bytes;
   double most = macs > local ? macs : local, issue = issue_cycles(c, rows, columns);
+  if (c->alone) return macs + local + outside + issue;   /* nothing overlaps */
   most = most > outside ? most : outside;
   most = most > issue ? most : issue;
   /* what overlaps is felt too: at the ends, and where both meet */
@@ -146,13 +147,14 @@ static bool has_room(tg_device_product *c) {
            fragments = (c->warp_rows + c->warp_columns) * c->row->k * bytes / 4 / t->lanes;
   uint32_t registers = sums + fragments + (t->vector_registers + 1) / 4;   /* addresses, and loads under way */
   registers += single_loads(c, &c->a, rows, warps * t->lanes) + single_loads(c, &c->b, columns, warps * t->lanes);
-  uint64_t stage = (uint64_t)(rows + columns) * c->terms * bytes * c->sums;
+  uint64_t stage = (uint64_t)(rows + columns) * (c->terms * bytes + (c->whole ? TG_UNIT : 0)) * c->sums;
   if (registers > t->vector_registers || registers * warps * t->lanes > t->core_registers / 2) return false;
   if (warps * t->lanes > t->max_threads) return false;
+  const uint64_t room = c->alone ? t->local_bytes : t->local_bytes / 2;
   uint32_t least = c->stages = is_one_block(c) ? 1 : 4;
   if (least > 2) least = 2;
-  for (; c->stages > least && c->stages * stage > t->local_bytes / 2; c->stages--) {}
-  return c->stages * stage <= t->local_bytes / 2;
+  for (; c->stages > least && c->stages * stage > room; c->stages--) {}
+  return c->stages * stage <= room;
 }
 
 /* Of a block: two sectors of memory, and four units of LOCAL memory; fewer if that is the whole sum. An even number of
@@ -162,7 +164,7 @@ static uint32_t terms_of_block(const tg_device_product *c) {
   if (terms < 2 * k && bytes > 1) terms = 2 * k;
   int64_t all = most_terms(c);
   if (k * bytes < 2 * TG_UNIT) k = 2 * TG_UNIT / bytes;
-  return all > 0 && all <= terms ? (uint32_t)blocks(all, k) * k : terms;
+  return all > 0 && (all <= terms || c->whole) ? (uint32_t)blocks(all, k) * k : terms;
 }
 
 bool tg_device_product_tiles(tg_device_product *c) {
@@ -182,6 +184,7 @@ bool tg_device_product_tiles(tg_device_product *c) {
           best = *c;
         }
   if (least > 0) *c = best;
+  c->cost = least;
   return least > 0;
 }
 

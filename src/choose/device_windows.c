@@ -12,6 +12,13 @@
 #include "choose/device_product.h"
 #include "ranges/ranges.h"
 
+enum {
+  MOST_GATHERED = 192,   /* terms that a thread copies one by one: they are written out */
+  FEWEST_BYTES = 4,      /* of a copy, else it is of single elements */
+  UNGATED = 2,           /* operations of such a copy, whose place is known: a load, and a store or half a permutation */
+  GATED = 4              /* and two comparisons */
+};
+
 typedef struct { uint32_t n; const tg_uop *range[NEST_MAX]; } group;
 
 typedef struct {
@@ -152,6 +159,65 @@ static void choose_last(windows *c, uint32_t most) {
   see_operand(c, 0, most), see_operand(c, 1, most);
 }
 
+/* Coefficients of the terms, if the load's place is a sum of multiples of them, wherever the row lies, and its gate does
+ * not move with them; false: it is none. */
+static bool steps_of(const windows *c, const tg_uop *load, int64_t *step, tg_linear *place) {
+  tg_job *j = c->product.n->j;
+  if (!place_of(j, load, place)) return false;
+  for (uint32_t i = 0; i < c->terms.n; i++) {
+    const tg_uop *r = c->terms.range[i];
+    step[i] = tg_linear_coefficient(place, r);
+    if (tg_gate(load) && tg_uses(j, tg_gate(load), r)) return false;
+    for (uint32_t k = 0; k < place->n; k++)
+      if (place->atom[k] != r && tg_uses(j, place->atom[k], r)) return false;
+  }
+  return true;
+}
+
+/* Puts the terms into the order in which they lie side by side in the factor's rows; false: in no order do they. vector:
+ * of them, at most `most` and as far as rows begin at multiples of it. */
+static bool order_terms(windows *c, int f, uint32_t most, uint32_t *vector) {
+  int64_t step[NEST_MAX], next = 1;
+  const group written = c->terms;
+  tg_linear place;
+  if (!steps_of(c, c->load[f], step, &place)) return false;
+  for (uint32_t at = c->terms.n; at-- > 0;) {
+    uint32_t i = 0;
+    while (i < written.n && (step[i] != next || tg_extent(written.range[i])->arg == 1)) i++;
+    if (i == written.n) {
+      c->terms = written;
+      return false;
+    }
+    c->terms.range[at] = written.range[i];
+    next *= tg_extent(written.range[i])->arg;
+  }
+  for (*vector = most; *vector > 1; *vector /= 2) {
+    bool whole = next % *vector == 0 && place.constant % *vector == 0;
+    for (uint32_t k = 0; k < place.n && whole; k++) {
+      bool term = false;
+      for (uint32_t i = 0; i < c->terms.n; i++) term |= place.atom[k] == c->terms.range[i];
+      whole = term || place.coefficient[k] % *vector == 0;
+    }
+    if (whole) break;
+  }
+  return true;
+}
+
+/* Few terms that lie side by side in no way, as of three channels: all of them are one block, in the order in which one
+ * of the factors has them, and the others' elements are gathered. */
+static void gather(windows *c, uint32_t most) {
+  tg_device_operand *o[2] = {&c->product.a, &c->product.b};
+  uint32_t vector[2] = {0};
+  int ordered = order_terms(c, 0, most, &vector[0]) ? 0 : order_terms(c, 1, most, &vector[1]) ? 1 : -1;
+  c->product.whole = true;
+  for (int f = 0; f < 2; f++) {
+    o[f]->along_terms = true;
+    o[f]->gathered = f != ordered;
+    o[f]->vector = f == ordered ? vector[f] : 1;
+    o[f]->operations = tg_gate(c->load[f]) ? GATED : UNGATED;
+  }
+}
+
 /* The instruction for the factors' types; false: there is none, and these are not multiplied as they are. */
 static bool find_instruction(windows *c) {
   tg_device_product *p = &c->product;
@@ -167,13 +233,32 @@ static bool find_instruction(windows *c) {
   return best || (c->load[0]->type == p->reduce->type && c->load[1]->type == p->reduce->type);
 }
 
-static bool choose_sizes(windows *c) {
+static bool sizes(windows *c) {
   tg_device_product *p = &c->product;
-  if (!find_instruction(c)) return false;
-  choose_last(c, TG_UNIT / (uint32_t)tg_type_bytes(c->load[0]->type));
   p->around = (double)size_of(&c->around);
   p->fused[0] = size_of(&c->own[0]), p->fused[1] = size_of(&c->own[1]), p->fused[2] = size_of(&c->terms);
   return p->row ? tg_device_product_tiles(p) : tg_device_product_elements(p);
+}
+
+/* All terms in one block, of half of LOCAL memory or of all of it, whichever costs less. */
+static bool sizes_of_one_block(windows *c, uint32_t most) {
+  windows half = *c;
+  gather(&half, most);
+  windows all = half;
+  all.product.alone = true;
+  bool fits = sizes(&half), alone = sizes(&all);
+  if (alone && (!fits || all.product.cost < half.product.cost)) *c = all;
+  else if (fits) *c = half;
+  return fits || alone;
+}
+
+static bool choose_sizes(windows *c) {
+  tg_device_product *p = &c->product;
+  if (!find_instruction(c)) return false;
+  const uint32_t bytes = (uint32_t)tg_type_bytes(c->load[0]->type), most = TG_UNIT / bytes;
+  choose_last(c, most);
+  bool single = p->a.vector * bytes < FEWEST_BYTES || p->b.vector * bytes < FEWEST_BYTES;
+  return (p->row && single && size_of(&c->terms) <= MOST_GATHERED && sizes_of_one_block(c, most)) || sizes(c);
 }
 
 /* Is it worth it to fuse? Several ranges of the sum have no other way; rows or columns of one loop that fill their
