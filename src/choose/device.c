@@ -58,6 +58,19 @@ bool tg_device_word(tg_nest *n, const char *format, ...) {
   return false;
 }
 
+bool tg_device_all(tg_nest *n, bool (*words)(void *), void *user) {
+  tg_job *j = n->j;
+  tg_schedule before = n->s;
+  uint32_t said = j->opts.n, owned = n->owner.n, buffers = j->buffers.n;
+  uint8_t *demand = tg_new(&j->env, uint8_t, buffers + 1);
+  for (uint32_t b = 0; b < buffers; b++) demand[b] = j->buffers.data[b].demand;
+  if (words(user)) return true;
+  j->opts.n = said, n->owner.n = owned;
+  for (uint32_t b = 0; b < buffers; b++) j->buffers.data[b].demand = demand[b];
+  restore(n, &before);
+  return false;
+}
+
 typedef struct { tg_nest *n; const tg_words *words; bool accepted; } attempts;
 
 static void apply_all(void *user) {
@@ -284,7 +297,8 @@ static void device_nest(tg_nest *n, const tg_uop *top) {
   if (perfect ? tg_device_rows(n, depth, chain, top) : tg_device_rows_in_tiles(n, depth, chain)) return;
   if (perfect && tg_device_plain(n, depth, chain)) return;
   if (perfect) reductions_along_threads(n, chain[depth - 1]);
-  else if (tg_device_attention(n, chain[depth - 1]) || tg_device_terms(n, chain[depth - 1])) {}
+  else if (tg_device_attention(n, chain[depth - 1]) || tg_device_scores(n, chain[depth - 1]) ||
+           tg_device_terms(n, chain[depth - 1])) {}
   else if (has_lanes(n, top)) reductions_along_threads(n, chain[depth - 1]);
   else {
     loops_within(n, chain[depth - 1], false, false);

@@ -10,6 +10,8 @@
 bool tg_device_try(tg_nest *n, const tg_words *words);
 /* Adds the word to the schedule, and the program that the heuristic reads becomes what it makes, if it is legal. */
 bool tg_device_word(tg_nest *n, const char *format, ...) TG_PRINTF(2, 3);
+/* The words that `words` adds by tg_device_word, if it returns true; else none: the program is as it was. */
+bool tg_device_all(tg_nest *n, bool (*words)(void *), void *user);
 /* What the word calls the range in the nest n->top: versions of one nest have ranges of the same names. */
 const char *tg_device_name(tg_nest *n, const tg_uop *range);
 /* Divides a program that is one product whose sizes are open into versions: those whose rows lie at whole vectors, and
@@ -55,6 +57,8 @@ typedef struct {
 bool tg_device_stage(tg_nest *n, tg_words *w, const tg_device_tile *t);   /* its words; false: it lies unfitly */
 /* True if the list has a loop over blocks of keys with the two products of attention, and was scheduled so. */
 bool tg_device_attention(tg_nest *n, const tg_uop *innermost);
+/* The same by multiplications and additions of threads. */
+bool tg_device_scores(tg_nest *n, const tg_uop *innermost);
 /* Terms of each part in which the sum of such a contraction is best taken: all of them where one part is; 0 if it is no
  * contraction. sum: its range; terms: all of them, as they count. */
 int64_t tg_device_product_part(tg_nest *n, uint32_t depth, const tg_uop *const *chain, const tg_uop **sum,

@@ -7,7 +7,7 @@
  * rows (maxima, sums, factors) stays in its registers, and exchanges between lanes combine it. Scores become weights
  * where they lie, if the layout of the accumulator is that of the second product's operand. The blocks of K and V are
  * copied to LOCAL memory, where the target can in a ring of two, so that the next ones are under way meanwhile. */
-#include "choose/device.h"
+#include "choose/device_attention.h"
 #include "ranges/ranges.h"
 #include "target/matrix.h"
 
@@ -15,16 +15,12 @@
  * time. */
 enum { DEEPEST = 8, OWN_REGISTERS = 40, POLYNOMIALS = 24 };
 
-/* a: the load that moves with rows; b: with columns. */
-typedef struct { const tg_uop *store, *sum, *rows, *columns, *a, *b; } product;
+typedef tg_key_product product;
 
 typedef struct {
-  tg_nest *n;
-  const tg_uop *keys;              /* the range kb */
-  product score, result;
+  tg_key_loop found;
   const tg_matrix_row *row;
   bool polynomials;
-  const tg_uop *weights;           /* the range of a sum of the result's rows, or NULL */
   uint32_t warp_rows, warps;       /* rows of a warp; warps of a workgroup */
 } attention;
 
@@ -34,15 +30,15 @@ static int64_t extent_of(const tg_uop *range) {
 
 /* ---- is it one? ---- */
 
-static const tg_uop *factor_of(const tg_uop *u) {
+static const tg_uop *factor_of(const tg_key_loop *t, const tg_uop *u) {
   while (u->op == TG_OP_CAST && tg_is_float(u->type)) u = u->src[0];
-  return u->op == TG_OP_LOAD && tg_is_float(u->type) && tg_type_bits(u->type) == 16 ? u : NULL;
+  return u->op == TG_OP_LOAD && tg_is_float(u->type) && (!t->bits || tg_type_bits(u->type) == t->bits) ? u : NULL;
 }
 
 static tg_space space_of(const tg_nest *n, const tg_uop *access) { return tg_buffer_info(n->j, access->src[0])->space; }
 
 /* Is the reduction a sum of products of such loads, the innermost loop moving with columns and another with rows? */
-static bool is_product(const attention *t, const tg_uop *store, const tg_uop *reduce, uint32_t depth,
+static bool is_product(const tg_key_loop *t, const tg_uop *store, const tg_uop *reduce, uint32_t depth,
                        const tg_uop *const *loop, product *p) {
   tg_job *j = t->n->j;
   tg_reduce_arg info = tg_reduce_info(reduce);
@@ -50,7 +46,7 @@ static bool is_product(const attention *t, const tg_uop *store, const tg_uop *re
   if (info.generic || info.in_order || info.op != TG_OP_ADD || info.ranges != 1 || value->op != TG_OP_MUL) return false;
   const tg_uop *sum = tg_reduce_ranges(reduce)[0];
   for (uint32_t turned = 0; turned < 2; turned++) {
-    const tg_uop *a = factor_of(value->src[turned]), *b = factor_of(value->src[!turned]);
+    const tg_uop *a = factor_of(t, value->src[turned]), *b = factor_of(t, value->src[!turned]);
     if (!a || !b || a->type != b->type || !tg_uses(j, a, sum) || !tg_uses(j, b, sum)) continue;
     if (tg_uses(j, a, columns) || !tg_uses(j, b, columns) || !tg_uses(j, b, t->keys)) continue;
     if (tg_buffer_info(j, b->src[0])->role != TG_ROLE_IN) continue;
@@ -64,7 +60,7 @@ static bool is_product(const attention *t, const tg_uop *store, const tg_uop *re
 }
 
 /* The only such reduction of a store to a tile of registers. */
-static bool find_product(const attention *t, const tg_uop *store, uint32_t depth, const tg_uop *const *loop,
+static bool find_product(const tg_key_loop *t, const tg_uop *store, uint32_t depth, const tg_uop *const *loop,
                          product *p) {
   uint32_t count, found = 0;
   if (depth < 2 || tg_access_rank(store) != 2 || tg_gate(store) || space_of(t->n, store) != TG_SPACE_REG) return false;
@@ -75,7 +71,7 @@ static bool find_product(const attention *t, const tg_uop *store, uint32_t depth
 }
 
 /* A sum of the rows of the result's product, for each row: the range, or NULL. */
-static const tg_uop *sum_of_rows(const attention *t, const tg_uop *store) {
+static const tg_uop *sum_of_rows(const tg_key_loop *t, const tg_uop *store) {
   uint32_t count;
   const tg_uop **order, *found = NULL;
   if (tg_access_rank(store) != 1 || tg_gate(store) || space_of(t->n, store) != TG_SPACE_REG) return NULL;
@@ -83,7 +79,7 @@ static const tg_uop *sum_of_rows(const attention *t, const tg_uop *store) {
   for (uint32_t i = 0; i < count; i++) {
     if (order[i]->op != TG_OP_REDUCE) continue;
     tg_reduce_arg info = tg_reduce_info(order[i]);
-    const tg_uop *weight = factor_of(order[i]->src[0]);
+    const tg_uop *weight = factor_of(t, order[i]->src[0]);
     if (found || info.generic || info.in_order || info.op != TG_OP_ADD || info.ranges != 1 || !weight) return NULL;
     if (space_of(t->n, weight) != TG_SPACE_REG) return NULL;
     found = tg_reduce_ranges(order[i])[0];
@@ -91,7 +87,7 @@ static const tg_uop *sum_of_rows(const attention *t, const tg_uop *store) {
   return found;
 }
 
-static void look(attention *t, const tg_uop *u, uint32_t depth, const tg_uop **loop) {
+static void look(tg_key_loop *t, const tg_uop *u, uint32_t depth, const tg_uop **loop) {
   if (u->op == TG_OP_END && depth < DEEPEST) {
     loop[depth] = u->src[0];
     for (uint32_t i = 1; i < u->n; i++) look(t, u->src[i], depth + 1, loop);
@@ -104,8 +100,7 @@ static void look(attention *t, const tg_uop *u, uint32_t depth, const tg_uop **l
   else if (weights && !t->result.store) t->result = p;
 }
 
-/* The loop over keys is a statement of the list. */
-static bool find_loop(attention *t, const tg_uop *const *list, uint32_t n) {
+bool tg_key_loop_find(tg_key_loop *t, const tg_uop *const *list, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) {
     const tg_uop *loop[DEEPEST], *end = list[i];
     if (end->op != TG_OP_END || tg_range_kind(end->src[0]) != TG_LOOP) continue;
@@ -122,12 +117,14 @@ static bool find_loop(attention *t, const tg_uop *const *list, uint32_t n) {
 /* 32-bit registers of a lane: scores, weights, results, and, where copies leave room for them, the rows of the first
  * product, which stay. */
 static uint32_t registers_of(const attention *t, int64_t rows) {
-  int64_t keys = extent_of(t->score.columns), head = extent_of(t->score.sum), out = extent_of(t->result.columns);
-  uint32_t lanes = t->n->l->target->lanes;
-  int64_t stay = t->n->l->target->async_copy ? head : 0;
+  int64_t keys = extent_of(t->found.score.columns), head = extent_of(t->found.score.sum),
+          out = extent_of(t->found.result.columns);
+  uint32_t lanes = t->found.n->l->target->lanes;
+  int64_t stay = t->found.n->l->target->async_copy ? head : 0;
   uint32_t tiles = (uint32_t)(rows * (2 * keys + keys + 2 * out + stay) / 2 / lanes);
-  int64_t threads = extent_of(t->score.rows) / rows * lanes;
-  if (!t->n->l->target->async_copy) tiles += (uint32_t)(keys * (head + out) / 2 / threads);   /* blocks under way */
+  int64_t threads = extent_of(t->found.score.rows) / rows * lanes;
+  if (!t->found.n->l->target->async_copy) /* blocks under way */
+    tiles += (uint32_t)(keys * (head + out) / 2 / threads);
   return tiles + OWN_REGISTERS + (t->polynomials ? POLYNOMIALS : 0);
 }
 
@@ -140,9 +137,9 @@ static uint32_t room_of(const tg_target *t) {
  * Where copies are not, weights may go through it too. */
 static bool has_local(const attention *t) {
   enum { PAD = 8, RING = 2 };
-  const tg_target *target = t->n->l->target;
-  int64_t rows = extent_of(t->score.rows), keys = extent_of(t->score.columns), head = extent_of(t->score.sum),
-          out = extent_of(t->result.columns);
+  const tg_target *target = t->found.n->l->target;
+  int64_t rows = extent_of(t->found.score.rows), keys = extent_of(t->found.score.columns),
+          head = extent_of(t->found.score.sum), out = extent_of(t->found.result.columns);
   int64_t blocks = keys * (head + PAD) + out * (keys + PAD);
   return (uint64_t)(2 * (target->async_copy ? RING * blocks : blocks + rows * (keys + PAD))) <= target->local_bytes;
 }
@@ -151,14 +148,14 @@ static bool has_local(const attention *t) {
  * tiles (gfx90a: some thousand bytes of scratch for 128). */
 static bool few_keys(const attention *t) {
   enum { MOST_KEYS = 64 };
-  return t->n->l->target->async_copy || extent_of(t->score.columns) <= MOST_KEYS;
+  return t->found.n->l->target->async_copy || extent_of(t->found.score.columns) <= MOST_KEYS;
 }
 
 static bool fits(const attention *t, const tg_matrix_row *r) {
-  const tg_target *target = t->n->l->target;
-  const product *s = &t->score, *o = &t->result;
+  const tg_target *target = t->found.n->l->target;
+  const product *s = &t->found.score, *o = &t->found.result;
   /* rows in a tile go through LOCAL memory too, and more registers */
-  if (!target->async_copy && tg_buffer_info(t->n->j, s->a->src[0])->role != TG_ROLE_IN) return false;
+  if (!target->async_copy && tg_buffer_info(t->found.n->j, s->a->src[0])->role != TG_ROLE_IN) return false;
   if (!tg_matrix_on(r, target) || !tg_matrix_is_plain(r) || r->m < 2 || r->form == TG_MATRIX_TILE) return false;
   if (r->a_type != s->a->type || r->b_type != s->a->type || r->a_type != o->a->type) return false;
   if (r->c_type != TG_F32 || tg_stored(s->store)->type != TG_F32 || tg_stored(o->store)->type != TG_F32) return false;
@@ -174,9 +171,9 @@ static bool fits(const attention *t, const tg_matrix_row *r) {
 /* Where copies pass registers a warp waits for its own. So two groups of a core should have a warp for each part of its
  * registers, of which one warp may have the whole. */
 static bool fills_core(const attention *t, int64_t rows) {
-  const tg_target *target = t->n->l->target;
+  const tg_target *target = t->found.n->l->target;
   uint32_t parts = target->core_registers / (target->vector_registers * target->lanes);
-  return target->async_copy || 2 * (extent_of(t->score.rows) / rows) >= parts;
+  return target->async_copy || 2 * (extent_of(t->found.score.rows) / rows) >= parts;
 }
 
 static bool find_instruction(attention *t) {
@@ -187,8 +184,8 @@ static bool find_instruction(attention *t) {
   }
   if (!t->row) return false;
   /* twice the rows, and each fragment of K and V serves two instructions */
-  int64_t rows = extent_of(t->score.rows);
-  bool twice = rows % (2 * t->row->m) == 0 && registers_of(t, 2 * t->row->m) <= room_of(t->n->l->target) &&
+  int64_t rows = extent_of(t->found.score.rows);
+  bool twice = rows % (2 * t->row->m) == 0 && registers_of(t, 2 * t->row->m) <= room_of(t->found.n->l->target) &&
                fills_core(t, 2 * t->row->m);
   t->warp_rows = twice ? 2 * t->row->m : t->row->m;
   t->warps = (uint32_t)(rows / t->warp_rows);
@@ -206,28 +203,29 @@ static bool say_copy(const attention *t, tg_words *w, const product *p, uint32_t
                       .terms = (uint32_t)extent_of(p->sum),
                       .warps = t->warps,
                       .stages = stages,
-                      .at = tg_axis_name(&t->n->s, t->keys)};
-  return tg_device_stage(t->n, w, &c);
+                      .at = tg_axis_name(&t->found.n->s, t->found.keys)};
+  return tg_device_stage(t->found.n, w, &c);
 }
 
 /* unrolled: the sum of the first product, so that the rows' operand stays in registers. summed: the sums of weights by
  * the instruction, too. */
 static bool write_words(const attention *t, tg_words *w, uint32_t stages, bool unrolled, bool summed) {
-  tg_schedule *s = &t->n->s;
-  const char *i = tg_axis_name(s, t->score.rows), *ib = tg_nest_base(t->n, i), *d = tg_axis_name(s, t->score.sum),
-             *db = tg_nest_base(t->n, d);
-  if (!say_copy(t, w, &t->score, stages) || !say_copy(t, w, &t->result, stages)) return false;
+  tg_schedule *s = &t->found.n->s;
+  const char *i = tg_axis_name(s, t->found.score.rows), *ib = tg_nest_base(t->found.n, i),
+             *d = tg_axis_name(s, t->found.score.sum), *db = tg_nest_base(t->found.n, d);
+  if (!say_copy(t, w, &t->found.score, stages) || !say_copy(t, w, &t->found.result, stages)) return false;
   tg_say(w, "split %s %u as %s.w %s.u", i, t->warp_rows, ib, ib);
   if (t->warps > 1) tg_say(w, "local %s.w", ib);
-  if (extent_of(t->score.sum) > t->row->k && unrolled) {
+  if (extent_of(t->found.score.sum) > t->row->k && unrolled) {
     tg_say(w, "split %s %u as %s.s %s.m", d, t->row->k, db, db);
     tg_say(w, "unroll %s.s", db);
     d = tg_format(w->env, "%s.m", db);
   }
-  tg_say(w, "contract %s i=%s.u j=%s k=%s", t->row->name, ib, tg_axis_name(s, t->score.columns), d);
-  if (summed && t->weights) tg_say(w, "contract %s i=%s.u k=%s", t->row->name, ib, tg_axis_name(s, t->weights));
-  tg_say(w, "contract %s i=%s.u j=%s k=%s", t->row->name, ib, tg_axis_name(s, t->result.columns),
-      tg_axis_name(s, t->result.sum));
+  tg_say(w, "contract %s i=%s.u j=%s k=%s", t->row->name, ib, tg_axis_name(s, t->found.score.columns), d);
+  if (summed && t->found.weights)
+    tg_say(w, "contract %s i=%s.u k=%s", t->row->name, ib, tg_axis_name(s, t->found.weights));
+  tg_say(w, "contract %s i=%s.u j=%s k=%s", t->row->name, ib, tg_axis_name(s, t->found.result.columns),
+      tg_axis_name(s, t->found.result.sum));
   return true;
 }
 
@@ -240,11 +238,11 @@ static bool has_polynomials(const tg_nest *n, const tg_uop *u) {
 }
 
 bool tg_device_attention(tg_nest *n, const tg_uop *innermost) {
-  attention t = {.n = n, .polynomials = has_polynomials(n, innermost)};
+  attention t = {.found = {.n = n, .bits = 16}, .polynomials = has_polynomials(n, innermost)};
   const tg_target *target = n->l->target;
-  if (!find_loop(&t, innermost->src + 1, innermost->n - 1) || !find_instruction(&t)) return false;
+  if (!tg_key_loop_find(&t.found, innermost->src + 1, innermost->n - 1) || !find_instruction(&t)) return false;
   /* with rows in a tile of registers, several loops would have the name of its rows when the sums are contracted */
-  bool sums = t.weights && tg_buffer_info(n->j, t.score.a->src[0])->role == TG_ROLE_IN;
+  bool sums = t.found.weights && tg_buffer_info(n->j, t.found.score.a->src[0])->role == TG_ROLE_IN;
   for (uint32_t stages = target->async_copy ? 2 : 1; stages; stages--)
     for (int form = target->async_copy ? 0 : 2; form < 4; form++) {   /* not so if the results share its range */
       tg_words w = {.env = &n->j->env};

@@ -390,6 +390,7 @@ static const tg_uop *local_of(state *s, tg_tile *t) {
   const tg_uop *dim[16];
   if (t->remade) return t->remade;
   info.space = TG_SPACE_LOCAL;
+  info.demand = TG_PLACE_NONE;
   info.rank = (uint8_t)(t->copies + t->define->n);
   if (info.rank > TG_COUNT(dim)) tg_fail_at(j, info.pos, "%s has too many dimensions in lockstep", info.name);
   for (uint32_t i = 0; i < info.rank; i++) {

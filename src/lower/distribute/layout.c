@@ -325,13 +325,18 @@ static bool parts_copies(tg_workgroup *w, const tg_group_touch *a) {
   return false;
 }
 
+/* `place memory`: the memory of a workgroup is LOCAL. */
+static bool memory_asked(const tg_workgroup *w, const tg_tile *t) {
+  return tg_buffer_info(w->j, t->define)->demand == TG_PLACE_MEMORY;
+}
+
 void tg_assign_layouts(tg_workgroup *w) {
   /* a tile stays private if all its stores have the same digits at the same threads */
   for (uint32_t i = 0; i < w->touched.n; i++) {
     const tg_group_touch *a = &w->touched.data[i];
     tg_tile *t = tg_tile_of(w, a->u->src[0]);
     if (a->u->op != TG_OP_STORE) continue;
-    t->shared |= a->digits.irregular || parts_copies(w, a);
+    t->shared |= memory_asked(w, t) || a->digits.irregular || parts_copies(w, a);
     if (!t->stored) {
       for (uint32_t k = 0; k < a->digits.n; k++) t->d[t->n++] = placed(w, &a->digits.d[k]);
       t->stored = true;
