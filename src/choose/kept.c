@@ -3,7 +3,7 @@
  * product or the inner layer of two, are kept, if computing them again costs more than storing and reading them. So the
  * nest that fills the memory is a product again, and the nest behind it rows. */
 #include <math.h>
-#include "choose/device.h"
+#include "choose/device_product.h"
 #include "dsl/functions.h"
 #include "schedule/keep.h"
 
@@ -90,6 +90,44 @@ static double gain_beside(tg_nest *n, const tg_repeated *k, double size, const r
          size * k->once * (r->read + r->write);
 }
 
+/* Of what the sum reads, does each element move with the terms, and with either rows or columns? Then tiles of both
+ * share it: a nest of its own is a product for threads. */
+static bool is_of_pairs(const tg_nest *n, const tg_repeated *k) {
+  tg_job *j = n->j;
+  uint32_t count, with[TG_KEEP_RANK] = {0};
+  if (k->rank < 2 || tg_reduce_info(k->core).ranges != 1 || tg_reduce_info(k->core).in_order) return false;
+  const tg_uop *sum = tg_reduce_ranges(k->core)[0], *columns = k->range[k->rank - 1], *rows = k->range[k->rank - 2];
+  const tg_uop **order = tg_toposort(j, k->core->src[0], &count);
+  for (uint32_t i = 0; i < count; i++) {
+    const tg_uop *u = order[i];
+    if (u->op == TG_OP_REDUCE) return false;
+    if (u->op != TG_OP_LOAD || !tg_uses(j, u, sum)) continue;
+    bool one = tg_uses(j, u, columns);
+    if (one == tg_uses(j, u, rows) || tg_buffer_info(j, u->src[0])->role != TG_ROLE_IN) return false;
+    if (tg_access_motion(j, u, sum) != TG_CONTIGUOUS && tg_access_motion(j, u, one ? columns : rows) != TG_CONTIGUOUS)
+      return false;
+    with[one]++;
+  }
+  double side = 2 * TG_SIDE;   /* of the smallest tile */
+  return with[0] && with[1] && tg_repeats_trips(j, rows) >= side && tg_repeats_trips(j, columns) >= side;
+}
+
+/* On a device: it stands in another reduction, of which each row goes through all columns' elements by itself. */
+static bool is_product_inside(const tg_nest *n, const tg_repeated *k) {
+  if (!tg_target_is_device(n->l->target) || k->core->op != TG_OP_REDUCE || k->times > k->once) return false;
+  return k->rank && tg_range_kind(k->range[k->rank - 1]) == TG_REDUCE && is_of_pairs(n, k);
+}
+
+/* Cycles that tiles of the product save, if each term of it costs what the smallest ones read. */
+static double gain_inside(tg_nest *n, const tg_repeated *k, double size, const rates *r) {
+  const tg_uop *sum = tg_reduce_ranges(k->core)[0];
+  double tiled = tg_repeats_trips(n->j, sum) * bytes_of(n->j, k->core) * r->read / (2 * TG_SIDE);
+  rates computed = *r;
+  computed.read = 0;
+  double now = cycles_of(n, k, r), then = fmax(cycles_of(n, k, &computed), tiled);
+  return k->once * (now - then - size * (r->read + r->write)) - r->launch;
+}
+
 /* Cycles that are saved, less those of memory. A value around a load stands before vectors, several at a time, along a
  * loop that it does not change with: there it is computed once for them. */
 static double gain(tg_nest *n, const tg_repeated *k) {
@@ -97,6 +135,7 @@ static double gain(tg_nest *n, const tg_repeated *k) {
   double size = (double)tg_type_bytes(k->first->type), times = k->times, reads = times;
   rates r = rates_of(n, size, size * k->once);
   if (is_beside(n, k)) return gain_beside(n, k, size, &r);
+  if (is_product_inside(n, k)) return gain_inside(n, k, size, &r);
   if (k->core->op != TG_OP_REDUCE) times /= t->vector_registers / TILE_ROWS, reads = k->once;
   return (times - k->once) * cycles_of(n, k, &r) - size * (reads * r.read + k->once * r.write) - r.launch;
 }
@@ -104,7 +143,7 @@ static double gain(tg_nest *n, const tg_repeated *k) {
 /* Of values around loads those that take more than the loads. */
 static bool worth_asking(tg_nest *n, const tg_repeated *k) {
   uint32_t count;
-  if (is_beside(n, k)) return true;
+  if (is_beside(n, k) || is_product_inside(n, k)) return true;
   if (k->times <= k->once) return false;
   if (k->core->op == TG_OP_REDUCE) return true;
   const tg_uop **order = tg_toposort(n->j, k->first, &count);

@@ -219,13 +219,13 @@ uint32_t tg_emit_known_alignment(tg_emitter *e, const sum *s, uint64_t bytes, ui
 
 /* ---- alignment on a GPU ---- LLVM merges adjacent accesses into one of up to 16 bytes if the first is aligned to that
  * size; on AMD global accesses need no alignment. On NVIDIA, global buffers with such accesses are assumed to be
- * 16-aligned, and a second entry is emitted for those that are not. */
+ * 16-aligned, and a second entry is emitted for those that are not. LOCAL memory and workspaces are 64-aligned. */
 
 enum { WIDEST = 16 };
 
 uint32_t tg_emit_device_alignment(tg_emitter *e, uint32_t buffer, const sum *s, uint64_t bytes, uint32_t element) {
   const emit_buffer *b = &e->buffers[buffer];
-  bool assumed = b->memory == MEMORY_LOCAL ||
+  bool assumed = b->memory == MEMORY_LOCAL || b->memory == MEMORY_SHARED ||
                  (b->memory == MEMORY_GLOBAL && e->streaming && b->position < 64 && e->aligned >> b->position & 1);
   uint32_t align = assumed ? tg_emit_known_alignment(e, s, bytes, WIDEST) : element;
   return align > element ? align : element;
