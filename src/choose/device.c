@@ -327,6 +327,22 @@ static bool a_scan(tg_nest *n) {
   return false;
 }
 
+static bool a_loop_of_steps(tg_nest *n) {
+  for (uint32_t i = 0; i < n->s.sink->n; i++)
+    if (tg_device_steps(n, n->top = n->s.sink->src[i])) return true;
+  return false;
+}
+
+/* Have words for another step given it threads? */
+static bool is_done(const tg_nest *n, const tg_uop *u) {
+  if (u->op != TG_OP_END) return false;
+  tg_kind kind = tg_range_kind(u->src[0]);
+  if ((kind == TG_LANE || kind == TG_GLOBAL) && tg_range_ordinal(u->src[0]) >= n->s.author_ranges) return true;
+  for (uint32_t i = 1; i < u->n; i++)
+    if (is_done(n, u->src[i])) return true;
+  return false;
+}
+
 /* A program of one nest that is a product with sizes known at the call alone. */
 static void open_sizes(tg_nest *n) {
   const tg_uop *chain[NEST_MAX] = {NULL}, *only = NULL;
@@ -341,10 +357,13 @@ void tg_nest_device(tg_nest *n) {
   open_sizes(n);
   while (a_sum_in_parts(n)) {}
   while (a_scan(n)) {}
+  bool steps = false;
+  while (a_loop_of_steps(n)) steps = true;
   uint32_t count = n->s.sink->n;
   for (uint32_t i = count; i-- > 0;) {
     if (n->s.sink->n != count) return;   /* a word has added top-level statements, so i is no longer valid */
     const tg_uop *u = n->top = n->s.sink->src[i];
+    if (steps && is_done(n, u)) continue;
     if (u->op == TG_OP_END || u->op == TG_OP_STORE) device_nest(n, u);
   }
 }

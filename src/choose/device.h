@@ -22,6 +22,9 @@ void tg_device_versions(tg_nest *n, uint32_t depth, const tg_uop *const *chain);
 bool tg_device_parts(tg_nest *n, uint32_t depth, const tg_uop *const *chain, const tg_uop *store);
 /* True if the nest is a scan, alone in loops around it, and was scheduled as one: in parts the program has one more. */
 bool tg_device_scan(tg_nest *n, const tg_uop *top);
+/* True if the nest is a loop of steps, one needing the one before, and each is a launch now: the program has a nest for
+ * each step, of which words for one are for all. */
+bool tg_device_steps(tg_nest *n, const tg_uop *top);
 bool tg_device_terms(tg_nest *n, const tg_uop *body);
 /* True if the perfect nest is a contraction that a matrix instruction computes, and was scheduled as one. chain: its
  * ENDs, outermost first. */
