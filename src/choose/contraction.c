@@ -240,7 +240,7 @@ static bool tasks_of_rows(tg_nest *n, roles *r, tile t, int64_t width) {
   return true;
 }
 
-/* Is the panel's buffer read elsewhere in the sum, as in A' A? A copy holds what one access reads. */
+/* Is the panel's buffer read elsewhere in the sum, as in A' A? Then the copy is of what the one access reads. */
 static bool read_twice(const tg_nest *n, const roles *r) {
   uint32_t loads = 0;
   for (uint32_t i = 0; i < n->loads.n; i++)
@@ -262,7 +262,7 @@ bool tg_nest_keeps_blocks(const tg_nest *n, const tg_nest_reduce *sum) {
 /* Terms of the sum in a panel: all there may be, or as many as a part of the second cache holds; 0: no panel. */
 static int64_t panel_terms(const tg_nest *n, const roles *r, tile t, double width) {
   double row = width * tg_type_bytes(r->panel->type), whole = 4e6;
-  if (read_twice(n, r) || !n->l->target->l2 || tg_reduce_info(r->sum->reduce).ranges != 1 || !r->sum->extent_text)
+  if (!n->l->target->l2 || tg_reduce_info(r->sum->reduce).ranges != 1 || !r->sum->extent_text)
     return 0;
   /* without a copy each sum would run along the terms alone */
   if (r->rows >= 0 && r->rows < (r->across ? 8 : 4 * (int64_t)t.rows)) return 0;
@@ -296,31 +296,41 @@ static const char *columns_last(tg_nest *n, const roles *r) {
   return layout.data;
 }
 
-/* As many terms as a vector has lanes are transposed at a time. */
-static void transposed_panel(tg_nest *n, const roles *r, const char *at, int64_t width, const char *name) {
-  const char *source = tg_buffer_info(n->j, r->panel->src[0])->name,
-             *copy = tg_format(&n->j->env, "%s.%s", source, name);
-  uint32_t rank = tg_access_rank(r->panel), column = dimension_of(n->j, r->panel, r->column->range),
-           term = dimension_of(n->j, r->panel, r->sum->range), last = rank - 1;
-  term -= term > column;
-  tg_nest_emit(n, "stage %s at %s as %s%s", source, at, copy, columns_last(n, r));
-  if (width > n->lanes) tg_nest_emit(n, "lane %s.%u %u", copy, last, n->lanes);
-  else tg_nest_emit(n, "lane %s.%u", copy, last);
+/* As many terms as a vector has lanes are transposed at a time. column, term: of the copy's ranges. */
+static void transpose(tg_nest *n, const char *copy, uint32_t column, uint32_t term, int64_t width) {
+  if (width > n->lanes) tg_nest_emit(n, "lane %s.%u %u", copy, column, n->lanes);
+  else tg_nest_emit(n, "lane %s.%u", copy, column);
   tg_nest_emit(n, "split %s.%u {%u, 1} as %s.pt %s.pu", copy, term, n->lanes, copy, copy);
-  if (width > n->lanes) tg_nest_emit(n, "order %s.%u.0 %s.pt %s.pu", copy, last, copy, copy);
+  if (width > n->lanes) tg_nest_emit(n, "order %s.%u.0 %s.pt %s.pu", copy, column, copy, copy);
   else tg_nest_emit(n, "order %s.pt %s.pu", copy, copy);
   tg_nest_emit(n, "unroll %s.pu", copy);
 }
 
-static void panel(tg_nest *n, const roles *r, const char *at, int64_t width, uint32_t vectors, const char *name) {
-  if (r->across) {
-    transposed_panel(n, r, at, width, name);
-    return;
+/* A panel, copied at the start of loop `at`: what it reads of the buffer, before the rows are tiled what one access
+ * reads along `terms` and `columns`. */
+typedef struct { const char *at, *terms, *columns, *name; int64_t width; uint32_t vectors; } copied;
+
+static void panel(tg_nest *n, const roles *r, copied c) {
+  const char *source = tg_buffer_info(n->j, r->panel->src[0])->name,
+             *copy = tg_format(&n->j->env, "%s.%s", source, c.name);
+  uint32_t column = tg_access_rank(r->panel) - 1, term = 0;
+  if (c.terms) {
+    column = 1;
+    tg_nest_emit(n, "stage %s at %s of %s %s as %s[d0, d1]", source, c.at, c.terms, c.columns, copy);
+  } else {
+    term = dimension_of(n->j, r->panel, r->sum->range);
+    term -= term > dimension_of(n->j, r->panel, r->column->range);
+    tg_nest_emit(n, "stage %s at %s as %s%s", source, c.at, copy, columns_last(n, r));
   }
-  const char *source = tg_buffer_info(n->j, r->panel->src[0])->name;
-  const char *last = tg_format(&n->j->env, "%s.%s.%u", source, name, tg_access_rank(r->panel) - 1);
-  tg_nest_emit(n, "stage %s at %s as %s.%s%s", source, at, source, name, columns_last(n, r));
-  tg_nest_vector(n, last, last, width, NULL, vectors, true);
+  const char *last = tg_format(&n->j->env, "%s.%u", copy, column);
+  if (r->across) transpose(n, copy, column, term, c.width);
+  else tg_nest_vector(n, last, last, c.width, NULL, c.vectors, true);
+}
+
+/* The terms of the sum in the loop at whose start a panel is copied. */
+static const char *panel_sum(tg_nest *n, const roles *r, int64_t terms, const char *outer, const char *suffix) {
+  if (terms == INT64_MAX) return tg_format(&n->j->env, "%s.%s", outer, r->sum->name);
+  return tg_format(&n->j->env, "%s%s.b", r->sum->base, suffix);
 }
 
 bool tg_nest_contraction(tg_nest *n) {
@@ -357,7 +367,13 @@ bool tg_nest_contraction(tg_nest *n) {
   if (!terms && r.across) terms = held;
   if (terms == 1) terms = INT64_MAX;
   if (terms > 1 && terms != INT64_MAX && !tg_nest_keeps_blocks(n, r.sum)) terms = INT64_MAX;
-  const char *at = panel_loop(n, &r, terms, outer, "");
+  bool twice = read_twice(n, &r);
+  copied c = {panel_loop(n, &r, terms, outer, ""), NULL, NULL, "panel", width, t.vectors};
+  if (terms && twice) {
+    c.terms = panel_sum(n, &r, terms, outer, "");
+    c.columns = tg_format(&n->j->env, "%s.r", b);
+    panel(n, &r, c);
+  }
   tile_rows(n, &r, outer, t.rows, t.vectors, "");
   tg_nest_emit(n, "split %s.r %u as %s.u %s.v", b, n->lanes, b, b);
   if (t.vectors > 1) tg_nest_emit(n, "upcast %s.u", b);
@@ -367,12 +383,18 @@ bool tg_nest_contraction(tg_nest *n) {
     tg_nest_emit(n, "split %s.e %u as %s.p %s.w", b, n->lanes, b, b);
     tg_nest_emit(n, "order %s.p.%s %s.w", b, r.row_name, b);
     bool whole = columns < 0 || columns % width >= n->lanes || r.across;   /* less than a vector is read as it lies */
-    const char *single = tg_format(&n->j->env, "%s.p", b), *rest_at = panel_loop(n, &r, whole ? terms : 0, single, "e");
+    const char *single = tg_format(&n->j->env, "%s.p", b);
+    copied e = {panel_loop(n, &r, whole ? terms : 0, single, "e"), NULL, NULL, "rest", n->lanes, 1};
+    if (terms && whole && twice) {
+      e.terms = panel_sum(n, &r, terms, single, "e");
+      e.columns = tg_format(&n->j->env, "%s.w", b);
+      panel(n, &r, e);
+    }
     tile_rows(n, &r, single, rows, 1, "e");
     tg_nest_emit(n, "lane %s.w", b);
-    if (terms && whole) panel(n, &r, rest_at, n->lanes, 1, "rest");
+    if (terms && whole && !twice) panel(n, &r, e);
   }
-  if (terms) panel(n, &r, at, width, t.vectors, "panel");
+  if (terms && !twice) panel(n, &r, c);
   /* a large tile hides the loop's own work: more copies only cost time to compile */
   uint32_t unroll = t.rows * t.vectors >= 16 ? 2 : 4;
   unroll = (uint32_t)TG_CHOOSE(n, "unroll", unroll, 1, 2, 4, 8);

@@ -389,6 +389,17 @@ KERNEL(columns) {
     for (long d = 0; d < D; d++) y[d] += x[r * D + d];
 }
 
+KERNEL(gram) {
+  long M = n[0], K = n[1];
+  IN(float, x, 0); OUT(float, g, 1);
+  for (long i = 0; i < M; i++)
+    for (long j = 0; j < M; j++) {
+      float s = 0;
+      for (long k = 0; k < K; k++) s += x[i * K + k] * x[j * K + k];
+      g[i * M + j] = s;
+    }
+}
+
 KERNEL(maxpool) {
   long C = n[0], H = n[1], W = n[2];
   IN(float, x, 0); OUT(float, y, 1);
@@ -621,6 +632,7 @@ const bench_plain bench_plains[] = {{"argmax", argmax},
                                     {"f16mv", f16mv},
                                     {"flash", flash},
                                     {"gelu", gelu},
+                                    {"gram", gram},
                                     {"greatest", greatest},
                                     {"groupnorm", groupnorm},
                                     {"histogram", histogram},
