@@ -354,7 +354,9 @@ static void end_long_block(tg_emitter *e) {
 }
 
 void tg_emit_list(tg_emitter *e, const tg_uop *const *list, uint32_t n) {
+  emit_rounds rounds = tg_emit_find_rounds(e, list, n);
   for (uint32_t i = 0, next = 0; i < n; i++) {
+    if (rounds.keeps && rounds.keeps[i]) tg_emit_keep_order(e, &rounds);
     if (e->di) { /* a value gets the line of the next statement that has an effect */
       if (next < i) next = i;
       while (next < n && !tg_emit_is_effect(list[next])) next++;

@@ -283,6 +283,13 @@ LLVMBasicBlockRef tg_emit_open_gate(tg_emitter *, LLVMValueRef condition);
 void tg_emit_close_gate(tg_emitter *, LLVMBasicBlockRef after);
 emit_cell *tg_emit_cell(tg_emitter *, const tg_uop *access);                /* of a REG in SSA form */
 
+/* emit_rounds.c */
+/* Of a list with several rounds of multiply-adds of one tile of registers. keeps: by place, before which statements the
+ * order is kept; NULL: it need not be. element: the stores to the tile's elements in the first round. */
+typedef struct { const bool *keeps; const tg_uop **element; uint32_t n; } emit_rounds;
+emit_rounds tg_emit_find_rounds(const tg_emitter *, const tg_uop *const *list, uint32_t n);
+void tg_emit_keep_order(tg_emitter *, const emit_rounds *);
+
 /* emit_debug.c */
 void tg_emit_debug_module(tg_emitter *);
 void tg_emit_debug_function(tg_emitter *, LLVMValueRef fn, const char *name);

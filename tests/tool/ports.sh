@@ -33,6 +33,29 @@ for target in armv8-a neoverse-n1 neoverse-v1 neoverse-v2; do
   ! grep -q '\[sp' "$t/loop" && ok || wrong "$target: spilled in the loop: $(grep -m 1 '\[sp' "$t/loop")"
 done
 
+# A tile that takes all registers, six terms in a row, each with addresses of its own: no vector waits in memory (docs/llvm.md).
+cat > "$t/rounds.tg" << 'END'
+kernel rounds(M = 4, N = 24, K = 811, lda in 1..2147483648, ldb in 1..2147483648) {
+  in(A, f32, [M, K], [1, lda]);
+  in(B, f32, [K, N], [ldb, 1]);
+  out(C, f32, [M, N]);
+  range(i, M) range(j, N) C[i,j] = sum(k : K, A[i,k] * B[k,j]);
+  opt(split k {6, 1} as ko ku);
+  opt(unroll ku);
+  opt(split j 24 as ct cv);
+  opt(order ct i cv);
+  opt(split cv 8 as cu cl);
+  opt(upcast i);
+  opt(upcast cu);
+  opt(lane cl);
+}
+END
+for target in x86-64-v3 znver4; do
+  "$b/tg" show "$t/rounds.tg" --target $target --stage asm > "$t/g.s" && awk -f tests/tool/loop.awk "$t/g.s" > "$t/loop" &&
+    [ "$(head -n 1 "$t/loop" | cut -d' ' -f1)" = 72 ] && ok || { wrong "$target: no loop of six terms"; continue; }
+  ! grep -q '(%rsp)' "$t/loop" && ok || wrong "$target: $(grep -c '(%rsp)' "$t/loop") vectors of six terms wait in memory: $(grep -m 1 '(%rsp)' "$t/loop")"
+done
+
 if [ -z "$mca" ]; then echo "skipped: cycles by ports, since there is no llvm-mca (Debian's package llvm)"
 else
   for target in znver3 znver4 skylake-avx512 neoverse-n1 neoverse-v1 neoverse-v2; do
