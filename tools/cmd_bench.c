@@ -76,12 +76,15 @@ static const struct {
      "first choice are (the latter with --shapes tests/bench/gemm/random.txt --stage first)\n"},
     {"model", NULL, bench_model,
      " --sweep FILE [--target ROW] [--knobs] [--shapes FILE] [--types f32] [--candidates N] [--seed N] "
-     "[--stage build|again|columns] [--workers N] [--cache DIR]",
+      "[--stage build|again|first|confirm|columns] [--workers N] [--cache DIR]",
      "the points of FILE (tests/bench/model) priced by the cost model, for the machine of ROW, against the times that "
      "they took; with --seed\n"
      "new points of the shapes that FILE lacks are timed on this machine, and appended (--stage build: compiled into "
      "DIR alone, so that\n"
      "recording them takes less); --stage again: all points of FILE timed anew, and printed as they are recorded;\n"
+     "--stage first: what plans choose is timed where it was not recorded, and appended; --stage confirm: it is timed "
+     "in turns\n"
+     "with the eight best recorded points of its product;\n"
      "--stage columns: which columns of the row change the model's first of a set, or what a text of "
      "tests/bench/kernels\n"
      "or of PolyBench becomes, when they are moved by a fifth and by a factor of two, by N processes (1)\n"},
