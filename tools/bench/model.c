@@ -155,6 +155,12 @@ static double run_once(const set *s, const point *p, int repeats) {
   return (bench_clock(1) - t) / repeats;
 }
 
+/* Names that were read from a file stand in the point itself, which moves. */
+static void own_names(point *p) {
+  for (uint32_t k = 0; k < p->choice.knobs_n; k++)
+    if (p->names[k][0]) p->choice.knob[k].name = p->names[k];
+}
+
 static bool time_points(set *s) {
   const tool_shape *d = &s->shape;
   size_t size = s->types->a == TG_F64 ? 8 : s->types->a == TG_BF16 || s->types->a == TG_F16 ? 2 : 4;
@@ -167,6 +173,7 @@ static bool time_points(set *s) {
     tg_binding b[TG_KIT_VALUES + TG_KIT_KNOBS];
     point *p = &s->p[kept];
     *p = s->p[i];
+    own_names(p);
     tg_compile_options o = options_of(s, p, b);
     if (tg_kernel_compile(s->ctx, p->def, &o, &p->kernel) == TG_OK && tg_kernel_describe(p->kernel)->buffers_n == 3)
       kept++;
