@@ -148,9 +148,8 @@ static double cycles_of(tg_cost_walk *w, const tg_uop *const *list, uint32_t n, 
     p.instructions += spilled.stores + spilled.loads + 2;   /* and the loop's increment and branch */
     w->chain = fmax(w->chain, chain);
   }
-  double busy = together((double[]){p.math + p.shuffles / 2, p.loads, p.stores, p.shuffles, p.integers,
-                                    p.instructions / m->issue},
-                         6, OVERLAP);
+  double busy = together((double[]){p.math + p.shuffles / 2, p.loads, p.stores, p.shuffles, p.instructions / m->issue},
+                         5, OVERLAP);
   double own = fmax(busy, chain) + p.alone;
   if (loop != TG_COST_NONE) w->loops->loop.data[loop].own = own;
   if (w->lines) {

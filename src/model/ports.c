@@ -80,7 +80,7 @@ static double crossing(tg_cost_walk *w, const tg_uop *access, const double rate[
  * a list are chosen before it begins to load: what no general register holds waits in memory. */
 static void count_choice(tg_cost_walk *w, tg_cost_ports *p) {
   const tg_machine *m = w->machine;
-  p->instructions += 3, p->integers += 3 / m->integer;
+  p->instructions += 3;
   if (++p->chosen <= TG_COST_ADDRESSES) return;
   p->instructions += 2, p->stores += 1 / m->store[0], p->loads += 1 / m->load[0];
 }
@@ -112,11 +112,12 @@ static void count_copy(tg_cost_walk *w, tg_cost_ports *p) {
   p->shuffles += tg_machine_cycles(w->machine->shuffle, bytes), p->instructions++;
 }
 
-/* A load by a mask: as one without; of elements that the target has none for, lane by lane, where the mask is not true
- * in all lanes (jit/emit_memory.c): a question and a load that is put into the vector for each. */
-static double masked_load(tg_cost_walk *w, const tg_uop *u, double load, tg_cost_ports *p) {
+/* A load by a mask: as one of the widest kind; of elements that the target has none for, lane by lane, where the mask
+ * is not true in all lanes (jit/emit_memory.c): a question and a load that is put into the vector for each. */
+static double masked_load(tg_cost_walk *w, const tg_uop *u, double load, double n, tg_cost_ports *p) {
   const tg_machine *m = w->machine;
-  if (tg_target_masks(w->target, (uint32_t)tg_type_bytes(u->type))) return load;
+  if (tg_target_masks(w->target, (uint32_t)tg_type_bytes(u->type)))
+    return fmax(load, n * tg_machine_cycles(m->load, w->target->vector_bytes));
   double open = open_part(w, tg_gate(u)), lanes = (1 - open) * u->lanes;
   p->instructions += 2 + 3 * lanes;
   return open * load + lanes * fmax(m->insert_lane, 1 / m->load[0]);
@@ -130,7 +131,7 @@ static void count_load(tg_cost_walk *w, tg_cost_ports *p, const tg_uop *u) {
   if (chosen_by(gate)) count_choice(w, p);
   if (contiguous(u)) {
     bool masked = gate && gate->lanes > 1;
-    p->loads += (masked ? masked_load(w, u, load, p) : load) + n * crossing(w, u, m->load, bytes);
+    p->loads += (masked ? masked_load(w, u, load, n, p) : load) + n * crossing(w, u, m->load, bytes);
     p->instructions += masked ? 2 * n : n;
     if (u->lanes == 1 && tg_is_float(u->type) && w->target->lane_bytes) count_copy(w, p);
   } else if (steps > 0) {
@@ -242,7 +243,6 @@ static void count_math(tg_cost_walk *w, tg_cost_ports *p, const tg_uop *u) {
     /* a choice is a comparison and a conditional move, which no address folds */
     bool chooses = u->op == TG_OP_MIN || u->op == TG_OP_MAX || u->op == TG_OP_WHERE;
     p->instructions += chooses ? 2 : scalar;
-    p->integers += chooses ? 2 / m->integer : 0;
     return;
   }
   if (u->lanes > 1 && u->type == TG_I64) return;   /* offsets, folded into addresses */
@@ -295,6 +295,7 @@ void tg_cost_count(tg_cost_walk *w, tg_cost_ports *p, const tg_uop *const *list,
   }
 }
 
+/* A shuffle between halves of a vector takes about as long as an addition of floats. */
 double tg_cost_latency(const tg_cost_walk *w, const tg_uop *u) {
   const tg_machine *m = w->machine;
   switch (u->op) {
@@ -302,8 +303,8 @@ double tg_cost_latency(const tg_cost_walk *w, const tg_uop *u) {
   case TG_OP_MAX: case TG_OP_MIN: return is_extremum(u) ? extremum_latency(w, u) : 1;
   case TG_OP_ADD: case TG_OP_SUB: return tg_is_float(u->type) ? m->add_latency : 1;
   case TG_OP_FDIV: case TG_OP_SQRT: return m->fma_latency + m->divide;
-  case TG_OP_SHUFFLE: return tg_cost_is_lane(w, u) ? 0 : m->shuffle_latency;
-  case TG_OP_FOLD: return (m->add_latency + m->shuffle_latency) * log2(fmax(2, u->src[0]->lanes));
+  case TG_OP_SHUFFLE: return tg_cost_is_lane(w, u) ? 0 : m->add_latency;
+  case TG_OP_FOLD: return 2 * m->add_latency * log2(fmax(2, u->src[0]->lanes));
   case TG_OP_MATRIX: return m->fma_latency;
   case TG_OP_CONST: case TG_OP_DEFINE: case TG_OP_AFTER: case TG_OP_RANGE: case TG_OP_PARAM: return 0;
   default: return 1;

@@ -10,7 +10,7 @@ enum { TG_COST_ADDRESSES = 12 };   /* general registers that hold addresses */
 
 /* Cycles that each kind of unit is busy. alone: nothing else is done at that time. instructions: their number. chosen:
  * the number of loads whose address a gate chooses. */
-typedef struct { double math, loads, stores, shuffles, integers, alone, instructions, chosen; } tg_cost_ports;
+typedef struct { double math, loads, stores, shuffles, alone, instructions, chosen; } tg_cost_ports;
 
 /* For a report: one execution of the statements of a loop. range: NULL: of the program itself. cycles: without the
  * loops inside. */

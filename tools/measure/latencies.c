@@ -9,8 +9,6 @@ enum { LONG = 48 };
 
 BODY(multiply_add, "ymm", TIMES(48, "vfmadd231ps %%ymm13, %%ymm14, %%ymm0"))
 BODY(add, "ymm", TIMES(48, "vaddps %%ymm13, %%ymm0, %%ymm0"))
-BODY(halves_32, "ymm", TIMES(48, "vperm2f128 $1, %%ymm0, %%ymm0, %%ymm0"))
-BODY(halves_64, "zmm", TIMES(48, "vshuff64x2 $0x4e, %%zmm0, %%zmm0, %%zmm0"))
 
 #define FORWARD(V) TIMES(48, "vmovups %%" V "0, 128(%%rax)" THEN "vmovups 128(%%rax), %%" V "0")
 BODY(forward_16, "xmm", FORWARD("xmm"))
@@ -38,7 +36,6 @@ void measure_latencies(measure *m) {
   tg_machine *r = &m->row;
   r->fma_latency = measure_count(cycles(m, multiply_add, LONG));
   r->add_latency = measure_count(cycles(m, add, LONG));
-  r->shuffle_latency = measure_count(cycles(m, m->widest == 2 ? halves_64 : halves_32, LONG));
   r->forward = measure_count(cycles(m, forward[m->widest], LONG));
   /* so many branches that the share of wrong predictions is half in each burst */
   double wrong = measure_cycles(m, m->probe, guessed, m->l1, MANY_BRANCHES / BRANCHED);

@@ -57,10 +57,7 @@ BODY(masked_store_32, "ymm", MASK TIMES(4, EACH(LOWER, "vmaskmovps %%ymm\\r, %%y
 BODY(masked_store_64, "zmm", MASK64 TIMES(4, EACH(LOWER, "vmovups %%zmm\\r, 8192+64*\\r(%%rax)%{%%k1%}")))
 enum { MASKED = 32 };
 
-/* ---- general registers, and all together ---- */
-
-BODY(integer, "xmm", TIMES(6, EACH("8,9,10,11,12,13,14,15", "add %%rdx, %%r\\r")))
-enum { INTEGERS = 48 };
+/* ---- all together ---- */
 
 /* Additions, address arithmetic, vectors and loads, in proportions that no kind of port is the limit of. */
 BODY(mixed, "xmm",
@@ -87,7 +84,6 @@ void measure_ports(measure *m) {
   by_width(m, r->store, store);
   by_width(m, r->shuffle, shuffle);
   r->issue = floor(1 / cycles(m, mixed, MIXED) + 0.5);
-  r->integer = measure_rate(1 / cycles(m, integer, INTEGERS));
   r->divide = measure_halves(cycles(m, divide[w], OF_DIVISION));
   r->convert = measure_rate(1 / cycles(m, convert[w], OF_WIDTHS));
   r->gather_lane = cycles(m, gather[w], 2 * 8 * lanes[w]);
