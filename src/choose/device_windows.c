@@ -15,8 +15,10 @@
 enum {
   MOST_GATHERED = 192,   /* terms that a thread copies one by one: they are written out */
   FEWEST_BYTES = 4,      /* of a copy, else it is of single elements */
-  UNGATED = 2,           /* operations of such a copy, whose place is known: a load, and a store or half a permutation */
-  GATED = 4              /* and two comparisons */
+  UNGATED = 2,           /* operations of such a copy, whose place is known: a load, and a store or what packs it */
+  GATED = 4,             /* and two comparisons */
+  TYPICAL = 4096,        /* what an extent that is open until the call counts as, at most */
+  OPEN = 65537           /* and what as a factor of strides: a prime, so that nothing divides it */
 };
 
 typedef struct { uint32_t n; const tg_uop *range[NEST_MAX]; } group;
@@ -27,15 +29,26 @@ typedef struct {
   group around, own[2], terms;
 } windows;
 
-static int64_t size_of(const group *g) {
+/* The extent, as it counts; 0: no bounds of it are known. */
+static int64_t extent_of(tg_job *j, const tg_uop *range) {
+  const tg_uop *e = tg_extent(range);
+  if (e->op == TG_OP_CONST) return e->arg > 0 && e->arg < INT32_MAX ? e->arg : 0;
+  tg_i128 hi = tg_bounds_of(j, e).hi;
+  return hi <= 0 || hi >= INT32_MAX || tg_loads_below(j, e) ? 0 : hi < TYPICAL ? (int64_t)hi : TYPICAL;
+}
+
+static int64_t size_of(tg_job *j, const group *g) {
   int64_t n = 1;
-  for (uint32_t i = 0; i < g->n; i++) n *= tg_extent(g->range[i])->arg;
+  for (uint32_t i = 0; i < g->n && n < INT32_MAX; i++) n *= extent_of(j, g->range[i]);
   return n;
 }
 
-static bool is_constant(const tg_uop *range, tg_kind kind) {
-  const tg_uop *e = tg_extent(range);
-  return tg_range_kind(range) == kind && e->op == TG_OP_CONST && e->arg > 0 && e->arg < INT32_MAX;
+/* What is known of an open extent: powers of two that divide it. */
+static int64_t factor_of(tg_job *j, const tg_uop *extent) {
+  int64_t known = TG_UNIT;
+  if (extent->op == TG_OP_CONST) return extent->arg;
+  while (known > 1 && !tg_divides(j, known, extent)) known /= 2;
+  return known * OPEN;
 }
 
 static bool find_factors(windows *c) {
@@ -58,7 +71,7 @@ static bool find_loops(windows *c, uint32_t depth, const tg_uop *const *chain) {
     const tg_uop *r = chain[d]->src[0];
     bool moves[2] = {tg_uses(j, c->load[0], r), tg_uses(j, c->load[1], r)};
     bool single = tg_extent(r)->op == TG_OP_CONST && tg_extent(r)->arg == 1;
-    if (!is_constant(r, TG_LOOP) || (!moves[0] && !moves[1] && !single)) return false;
+    if (tg_range_kind(r) != TG_LOOP || !extent_of(j, r) || (!moves[0] && !moves[1] && !single)) return false;
     group *g = moves[0] == moves[1] ? &c->around : &c->own[moves[1]];
     g->range[g->n++] = r;
     if (g != &c->around && tg_access_motion(j, c->product.store, r) == TG_CONTIGUOUS) columns = moves[1];
@@ -76,13 +89,14 @@ static bool find_terms(windows *c) {
   const tg_uop *reduce = c->product.reduce;
   for (uint32_t i = 0; i < tg_reduce_info(reduce).ranges; i++) {
     const tg_uop *r = tg_reduce_ranges(reduce)[i];
-    if (!is_constant(r, TG_REDUCE) || c->terms.n == NEST_MAX) return false;
+    if (tg_range_kind(r) != TG_REDUCE || !extent_of(c->product.n->j, r) || c->terms.n == NEST_MAX) return false;
     c->terms.range[c->terms.n++] = r;
   }
   return true;
 }
 
-/* Where the load's element lies, in elements from the buffer's begin; false: not known. */
+/* Where the load's element lies, in elements from the buffer's begin, as far as is known what divides them; false: that
+ * is not known. */
 static bool place_of(tg_job *j, const tg_uop *load, tg_linear *place) {
   const tg_uop *define = tg_define_of(load->src[0]);
   uint32_t rank = tg_access_rank(load);
@@ -91,12 +105,10 @@ static bool place_of(tg_job *j, const tg_uop *load, tg_linear *place) {
   *place = (tg_linear){0};
   for (uint32_t d = rank; d-- > 0;) {
     tg_linear all = *place, subscript;
-    const tg_uop *apart = strided ? define->src[rank + d] : NULL;
-    if (apart && apart->op != TG_OP_CONST) return false;
+    int64_t apart = strided ? factor_of(j, define->src[rank + d]) : stride, extent = factor_of(j, define->src[d]);
     tg_linear_of(j, load->src[1 + d], &subscript);
-    if (!tg_linear_add(j, &all, &subscript, apart ? apart->arg : stride, place)) return false;
-    if (d && !apart && (define->src[d]->op != TG_OP_CONST || define->src[d]->arg >= INT32_MAX)) return false;
-    if (d && !apart) stride *= define->src[d]->arg;
+    if (!tg_linear_add(j, &all, &subscript, apart, place)) return false;
+    if (d && !strided && __builtin_mul_overflow(stride, extent, &stride)) return false;
   }
   return true;
 }
@@ -108,7 +120,7 @@ static uint32_t vector_along(tg_job *j, const tg_uop *load, const group *g, uint
   tg_linear place;
   if (!place_of(j, load, &place) || tg_linear_coefficient(&place, last) != 1) return 0;
   if (tg_gate(load) && tg_uses(j, tg_gate(load), last)) return 1;
-  while (most > 1 && (tg_extent(last)->arg % most || place.constant % most)) most /= 2;
+  while (most > 1 && (!tg_divides(j, most, tg_extent(last)) || place.constant % most)) most /= 2;
   for (uint32_t i = 0; i < place.n; i++) {
     if (place.atom[i] == last) continue;
     if (tg_uses(j, place.atom[i], last)) return 0;
@@ -150,7 +162,7 @@ static void choose_last(windows *c, uint32_t most) {
     c->terms.range[c->terms.n - 1] = written.range[last];
     see_operand(c, 0, most), see_operand(c, 1, most);
     uint32_t width = c->product.a.vector + c->product.b.vector;
-    int64_t extent = tg_extent(written.range[last])->arg;
+    int64_t extent = extent_of(c->product.n->j, written.range[last]);
     if (width > widest || (width == widest && extent > longest)) widest = width, longest = extent, best = last;
   }
   c->terms = written;
@@ -159,14 +171,15 @@ static void choose_last(windows *c, uint32_t most) {
   see_operand(c, 0, most), see_operand(c, 1, most);
 }
 
-/* Coefficients of the terms, if the load's place is a sum of multiples of them, wherever the row lies, and its gate does
- * not move with them; false: it is none. */
+/* Coefficients of the terms, if the load's place is a sum of multiples of them, wherever the row lies, and its gate
+ * does not move with them; false: it is none. */
 static bool steps_of(const windows *c, const tg_uop *load, int64_t *step, tg_linear *place) {
   tg_job *j = c->product.n->j;
   if (!place_of(j, load, place)) return false;
   for (uint32_t i = 0; i < c->terms.n; i++) {
     const tg_uop *r = c->terms.range[i];
     step[i] = tg_linear_coefficient(place, r);
+    if (tg_extent(r)->op != TG_OP_CONST) return false;
     if (tg_gate(load) && tg_uses(j, tg_gate(load), r)) return false;
     for (uint32_t k = 0; k < place->n; k++)
       if (place->atom[k] != r && tg_uses(j, place->atom[k], r)) return false;
@@ -174,8 +187,8 @@ static bool steps_of(const windows *c, const tg_uop *load, int64_t *step, tg_lin
   return true;
 }
 
-/* Puts the terms into the order in which they lie side by side in the factor's rows; false: in no order do they. vector:
- * of them, at most `most` and as far as rows begin at multiples of it. */
+/* Puts the terms into the order in which they lie side by side in the factor's rows; false: in no order do they.
+ * vector: of them, at most `most` and as far as rows begin at multiples of it. */
 static bool order_terms(windows *c, int f, uint32_t most, uint32_t *vector) {
   int64_t step[NEST_MAX], next = 1;
   const group written = c->terms;
@@ -235,8 +248,9 @@ static bool find_instruction(windows *c) {
 
 static bool sizes(windows *c) {
   tg_device_product *p = &c->product;
-  p->around = (double)size_of(&c->around);
-  p->fused[0] = size_of(&c->own[0]), p->fused[1] = size_of(&c->own[1]), p->fused[2] = size_of(&c->terms);
+  p->around = (double)size_of(p->n->j, &c->around);
+  p->fused[0] = size_of(p->n->j, &c->own[0]), p->fused[1] = size_of(p->n->j, &c->own[1]);
+  p->fused[2] = size_of(p->n->j, &c->terms);
   return p->row ? tg_device_product_tiles(p) : tg_device_product_elements(p);
 }
 
@@ -252,13 +266,20 @@ static bool sizes_of_one_block(windows *c, uint32_t most) {
   return fits || alone;
 }
 
+static bool constant_terms(const windows *c) {
+  bool all = true;
+  for (uint32_t i = 0; i < c->terms.n; i++) all &= tg_extent(c->terms.range[i])->op == TG_OP_CONST;
+  return all;
+}
+
 static bool choose_sizes(windows *c) {
   tg_device_product *p = &c->product;
   if (!find_instruction(c)) return false;
   const uint32_t bytes = (uint32_t)tg_type_bytes(c->load[0]->type), most = TG_UNIT / bytes;
   choose_last(c, most);
   bool single = p->a.vector * bytes < FEWEST_BYTES || p->b.vector * bytes < FEWEST_BYTES;
-  return (p->row && single && size_of(&c->terms) <= MOST_GATHERED && sizes_of_one_block(c, most)) || sizes(c);
+  if (single && !constant_terms(c)) return false;   /* places of single elements, by quotients: too many registers */
+  return (p->row && single && size_of(p->n->j, &c->terms) <= MOST_GATHERED && sizes_of_one_block(c, most)) || sizes(c);
 }
 
 /* Is it worth it to fuse? Several ranges of the sum have no other way; rows or columns of one loop that fill their
@@ -270,7 +291,7 @@ static bool pays(const windows *c) {
     int64_t one = f ? p->warp_columns : p->warp_rows, threads = f ? p->warps_across : p->warps_down,
             tile = one * (p->row ? threads : TG_SIDE);
     const group *g = &c->own[f];
-    fills &= g->n == 1 || tg_extent(g->range[g->n - 1])->arg % tile == 0;
+    fills &= g->n == 1 || tg_divides(p->n->j, tile, tg_extent(g->range[g->n - 1]));
   }
   return c->terms.n > 1 || !fills;
 }
