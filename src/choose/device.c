@@ -298,7 +298,7 @@ static void device_nest(tg_nest *n, const tg_uop *top) {
   if (perfect && tg_device_plain(n, depth, chain)) return;
   if (perfect) reductions_along_threads(n, chain[depth - 1]);
   else if (tg_device_attention(n, chain[depth - 1]) || tg_device_scores(n, chain[depth - 1]) ||
-           tg_device_terms(n, chain[depth - 1])) {}
+           tg_device_terms(n, chain[depth - 1]) || tg_device_states(n, depth, chain)) {}
   else if (has_lanes(n, top)) reductions_along_threads(n, chain[depth - 1]);
   else {
     loops_within(n, chain[depth - 1], false, false);
