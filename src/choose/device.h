@@ -25,6 +25,8 @@ bool tg_device_scan(tg_nest *n, const tg_uop *top);
 /* True if the nest is a loop of steps, one needing the one before, and each is a launch now: the program has a nest for
  * each step, of which words for one are for all. */
 bool tg_device_steps(tg_nest *n, const tg_uop *top);
+/* True if the perfect nest has sums of a length that each iteration has for itself, and threads have their terms. */
+bool tg_device_lengths(tg_nest *n, uint32_t depth, const tg_uop *const *chain);
 /* True if each iteration of the nest keeps a few states over steps in order, and lanes have these. */
 bool tg_device_states(tg_nest *n, uint32_t depth, const tg_uop *const *chain);
 bool tg_device_terms(tg_nest *n, const tg_uop *body);

@@ -319,10 +319,11 @@ bool tg_device_plain(tg_nest *n, uint32_t depth, const tg_uop *const *chain) {
   static const tg_motion how[] = {TG_CONTIGUOUS, TG_NEAR, TG_BACKWARDS, TG_STRIDES};
   const tg_uop *inner = chain[depth - 1], *reductions[NEST_MAX];
   for (uint32_t m = 0; m < TG_COUNT(how); m++) {
-    if (m && tg_device_contiguous(n, inner, NULL, reductions)) return false;
+    if (m && tg_device_contiguous(n, inner, NULL, reductions)) return tg_device_lengths(n, depth, chain);
     for (uint32_t k = depth; k-- > 0;) {
       const tg_uop *r = chain[k]->src[0];
       int64_t extent = extent_of(r);
+      if (tg_extent_following(&n->s, r)) continue;   /* of threads in lockstep loops inside have one length */
       if (!is_free(r) || extent == 1 || !stores_move(n, inner, r, how[m]) || (m && !independent(n, chain[k]))) continue;
       /* the loop is short: threads along the reductions are better */
       if (extent > 0 && extent < 8 && tg_device_contiguous(n, inner, NULL, reductions)) continue;
@@ -330,5 +331,5 @@ bool tg_device_plain(tg_nest *n, uint32_t depth, const tg_uop *const *chain) {
       if (along(&c)) return true;
     }
   }
-  return false;
+  return tg_device_lengths(n, depth, chain);
 }
