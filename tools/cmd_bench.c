@@ -76,7 +76,7 @@ static const struct {
      "first choice are (the latter with --shapes tests/bench/gemm/random.txt --stage first)\n"},
     {"model", NULL, bench_model,
      " --sweep FILE [--target ROW] [--knobs] [--shapes FILE] [--types f32] [--candidates N] [--seed N] "
-      "[--stage build|again|first|confirm|columns] [--workers N] [--cache DIR]",
+     "[--stage build|again|first|confirm|columns] [--workers N] [--cache DIR]",
      "the points of FILE (tests/bench/model) priced by the cost model, for the machine of ROW, against the times that "
      "they took; with --seed\n"
      "new points of the shapes that FILE lacks are timed on this machine, and appended (--stage build: compiled into "

@@ -24,6 +24,7 @@ typedef struct {
   const tg_target *t;
   /* by node id and element of a vector: the value in each lane with all other ranges 0 */
   struct { const int64_t *at[ELEMENTS]; bool seen[ELEMENTS]; } **value;
+  bool *local;                /* by buffer: LOCAL memory, which a launch defines; what stands outside is memory */
   double groups, warps;       /* of the launch that is walked */
   counts all;                 /* of it, by all warps */
   bool report;
@@ -115,7 +116,7 @@ static double wavefronts(const walk *w, const unit *a) {
 
 /* ---- accesses ---- */
 
-static tg_space space_of(const walk *w, const tg_uop *access) { return tg_buffer_info(w->j, access->src[0])->space; }
+static bool is_local(const walk *w, const tg_uop *access) { return w->local[tg_buffer_ordinal(access->src[0])]; }
 
 static bool follows(const walk *w, const unit *a, const unit *b) {
   if (!a->index || !b->index || a->define != b->define || a->access->op != b->access->op) return false;
@@ -137,7 +138,7 @@ static void note(walk *w, const unit *a, double runs, double cost, bool local) {
 }
 
 static void count_unit(walk *w, const unit *a, counts *c, double runs) {
-  bool local = space_of(w, a->access) == TG_SPACE_LOCAL;
+  bool local = is_local(w, a->access);
   double sector = w->t->arch == TG_ARCH_AMDGPU ? 64 : 32, lanes = w->t->lanes,
          n = local ? wavefronts(w, a) : a->index ? pieces(a, w->t->lanes, sector) : lanes * ceil(a->bytes / sector);
   *(local ? &c->wavefronts : &c->sectors) += n;
@@ -152,7 +153,7 @@ static void push_units(walk *w, unit_list *u, const tg_uop *a, bool copied) {
   const tg_uop *value = a->op == TG_OP_STORE ? tg_stored(a) : a, *define = tg_define_of(a->src[0]);
   double each = fmax(1, tg_type_bytes(define->type)) * define->lanes;
   bool fragments = w->t->loads_matrices && a->op == TG_OP_LOAD && tg_type_bytes(define->type) == 2 &&
-                   space_of(w, a) == TG_SPACE_LOCAL && !copied;
+                   is_local(w, a) && !copied;
   uint32_t lanes = value->lanes > a->src[1]->lanes ? value->lanes : a->src[1]->lanes;
   bool apart = a->src[1]->lanes > 1;
   unit now = {.access = a, .define = define, .index = lanes_of(w, a->src[1], 0), .bytes = apart ? each : each * lanes,
@@ -179,7 +180,7 @@ static void count_accesses(walk *w, const tg_uop *const *list, uint32_t n, count
   unit_list u = {0};
   for (uint32_t i = 0; i < n; i++) {
     const tg_uop *a = list[i];
-    if ((a->op != TG_OP_LOAD && a->op != TG_OP_STORE) || space_of(w, a) == TG_SPACE_REG) continue;
+    if ((a->op != TG_OP_LOAD && a->op != TG_OP_STORE) || tg_buffer_info(w->j, a->src[0])->space == TG_SPACE_REG) continue;
     push_units(w, &u, a, false);
     if (a->op == TG_OP_STORE && a->arg & TG_ASYNC && tg_stored(a)->op == TG_OP_LOAD)
       push_units(w, &u, tg_stored(a), true);
@@ -279,13 +280,15 @@ static void walk_list(walk *w, const tg_uop *range, const tg_uop *const *list, u
 static double local_bytes(walk *w, const tg_uop *top) {
   double sum = 0;
   tg_sweep s = tg_sweep_of(w->j, top);
-  for (uint32_t i = 0; i < s.n; i++) {
-    const tg_uop *u = s.u[i];
-    if (u->op != TG_OP_DEFINE || tg_buffer_info(w->j, u)->space != TG_SPACE_LOCAL) continue;
-    double size = fmax(1, tg_type_bytes(u->type)) * u->lanes;
-    for (uint32_t d = 0; d < tg_buffer_info(w->j, u)->rank; d++) size *= (double)tg_bounds_of(w->j, u->src[d]).hi;
-    sum += size;
-  }
+  for (uint32_t i = 0; i < s.n; i++)
+    for (uint32_t k = 1; s.u[i]->op == TG_OP_END && k < s.u[i]->n; k++) {
+      const tg_uop *u = s.u[i]->src[k];
+      if (u->op != TG_OP_DEFINE || tg_buffer_info(w->j, u)->space != TG_SPACE_LOCAL) continue;
+      double size = fmax(1, tg_type_bytes(u->type)) * u->lanes;
+      for (uint32_t d = 0; d < tg_buffer_info(w->j, u)->rank; d++) size *= (double)tg_bounds_of(w->j, u->src[d]).hi;
+      w->local[tg_buffer_ordinal(u)] = true;
+      sum += size;
+    }
   return sum;
 }
 
@@ -312,6 +315,7 @@ static tg_device_cost walked(walk *w, const tg_uop *linear, const int64_t *param
   tg_device_cost c = {0};
   linear = tg_with_params(w->j, linear, params);
   w->value = tg_alloc(&w->j->env, sizeof *w->value * w->j->uops.n);
+  w->local = tg_alloc(&w->j->env, w->j->buffers.n);
   for (uint32_t i = 0; i < linear->n; i++) {
     const tg_uop *top = linear->src[i];
     if (top->op != TG_OP_END) continue;   /* what stands outside of loops is computed where it is used */

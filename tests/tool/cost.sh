@@ -34,6 +34,17 @@ done
 "$b/tg" show tests/ptx/gpu/axpy.tg --target sm_80 --cost > "$t/show" 2>&1
 awk '$1 == "store" && $2 == "y" && $4 == 4 && $5 == "4.0" && $6 == "sectors" { y = 1 } END { exit !y }' "$t/show" && ok || wrong "axpy stores y by 4 sectors a warp: $(cat "$t/show")"
 
+# parts of sums that one launch leaves to the next are in memory: no core has as much LOCAL memory
+cat > "$t/parts.tg" << 'END'
+kernel parts(M = 2048, K = 2048) {
+  in(x, f32, [M, K]); in(y, f32, [M, K]); out(g, f32, [M, M]);
+  range(i, M) range(j, M) g[i,j] = sum(k : K, x[i,k] * y[j,k]);
+}
+END
+"$b/tg" show "$t/parts.tg" --target sm_80 --cost > "$t/show" 2>&1
+awk '/ 2 launches, / { for (i = 2; i < NF; i++) if ($(i + 1) == "of" && $i == "bytes") l = $(i - 1) } $1 == "store" && $2 == "g.parts" && $6 == "sectors" { s = 1 }
+     END { exit !(l > 0 && l < 170000 && s) }' "$t/show" && ok || wrong "parts are taken for LOCAL memory: $(cat "$t/show")"
+
 # no word divides this among threads: it takes as long on two
 cat > "$t/alone.tg" << 'END'
 kernel alone(N) {
