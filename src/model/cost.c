@@ -65,9 +65,9 @@ static double at_values(tg_cost_walk *w, const tg_uop *extent, const dependence 
   return known_trips(w, tg_substitute(w->j, extent, n - from, d->range + from, d->value + from));
 }
 
-/* Iterations of a loop in all iterations of the loops 0 .. k around it, of which some are looked at, spread evenly; those
- * around them (k .. n) have values. of: adds how many iterations these loops have: the extent of a loop may depend on
- * those around it, too. */
+/* Iterations of a loop in all iterations of the loops 0 .. k around it, of which some are looked at, spread evenly;
+ * those around them (k .. n) have values. of: adds how many iterations these loops have: the extent of a loop may
+ * depend on those around it, too. */
 static double trips_within(tg_cost_walk *w, const tg_uop *extent, dependence *d, uint32_t k, uint32_t n,
                            uint32_t samples, double *of) {
   if (!k) return *of += 1, at_values(w, extent, d, 0, n);
