@@ -450,8 +450,6 @@ void tg_target_derive(tg_target *t) {
   t->one_stream = m->interleave > 0 && m->interleave < 1;
   /* below AVX2 there is no gather: lanes are picked one by one, on whatever machine */
   t->gathers_slowly = (x86 && !v3) || m->gather_lane > m->insert_lane;
-  t->double_pumped = wide && m->fma[2] < m->fma[1];
-  t->asking = m->prefetch > 1.5 ? TG_ASK_MUCH : m->prefetch > 1 ? TG_ASK_SOME : TG_ASK_NOTHING;
   /* With LLVM's scheduling models of other processors with AVX-512 (Zen 4 and 5, Skylake to Ice Lake) loads of unrolled
    * terms come so early that accumulators spill to the stack, though there are registers for all: products of 32x32x32
    * took 1.7 times as long on Zen 5. */

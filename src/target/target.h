@@ -8,10 +8,6 @@
 
 typedef enum { TG_ARCH_X86_64, TG_ARCH_AARCH64, TG_ARCH_NVPTX, TG_ARCH_AMDGPU, TG_ARCH_OPENCL } tg_arch;
 
-/* Policy for software prefetch. SOME: a few lines, a short distance ahead; NOTHING: none, the hardware prefetcher does
- * better; MUCH: in every loop. */
-typedef enum { TG_ASK_SOME, TG_ASK_NOTHING, TG_ASK_MUCH } tg_asking;
-
 /* Largest stride between lanes, in elements, at which lanes are picked out of whole vectors (src/jit/emit_steps.c).
  * With a larger stride most of each vector would be unused, so the lanes are gathered. */
 enum { TG_MOST_STEP = 4 };
@@ -59,14 +55,11 @@ typedef struct tg_target {
   bool dot_bf16;              /* VDPBF16PS on 512 bits */
   bool tile_i8;               /* AMX-INT8; on the host, also that the system lets this process use it */
   bool prefer_i64_address;    /* compute scalar offsets in 64 bits, not 32 */
-  /* 512-bit operations execute as two halves (Zen 4): 256-bit vectors have the same throughput */
-  bool double_pumped;
   /* strided lanes are faster as scalar loads and stores than as a gather or scatter */
   bool gathers_slowly;
   /* copies run fastest as one sequential stream (AMD); false: as several interleaved streams (Intel). Read by
    * heuristics only */
   bool one_stream;
-  tg_asking asking;           /* software prefetch; read by heuristics only */
 } tg_target;
 
 /* Has it instructions for fast_exp2, fast_rcp, fast_rsqrt, and for what fast_tanh is made of? */

@@ -52,7 +52,7 @@ static double rate(measure *m, measure_body *body, size_t bytes, double seconds)
 
 /* ---- sequences in turns ---- */
 
-enum { MOST_SEQUENCES = 64, AHEAD = 8 };
+enum { MOST_SEQUENCES = 64 };
 typedef struct { char *at[MOST_SEQUENCES]; uint32_t n; } sequences;
 
 static inline void read_line(const char *p) {
@@ -64,15 +64,6 @@ static void in_turns(int64_t lines, void *memory) {
   const sequences *s = memory;
   for (int64_t i = 0; i < lines; i++)
     for (uint32_t k = 0; k < s->n; k++) read_line(s->at[k] + i * MEASURE_LINE);
-}
-
-static void in_turns_ahead(int64_t lines, void *memory) {
-  const sequences *s = memory;
-  for (int64_t i = 0; i < lines; i++)
-    for (uint32_t k = 0; k < s->n; k++) {
-      __builtin_prefetch(s->at[k] + (i + AHEAD) * MEASURE_LINE);
-      read_line(s->at[k] + i * MEASURE_LINE);
-    }
 }
 
 /* One half of the memory copied to the other, in blocks of four pages: a vector of each page in turn (along: 4), or one
@@ -107,12 +98,12 @@ static double copied(measure *m, int64_t along, double seconds) {
 }
 
 /* Cycles per line, of n sequences that share the memory out. They begin at different sets of the caches. */
-static double turns(measure *m, measure_body *body, uint32_t n, double seconds) {
+static double turns(measure *m, uint32_t n, double seconds) {
   sequences s = {.n = n};
   size_t each = m->memory_bytes / n / PAGE * PAGE, skew = 5 * MEASURE_LINE;
   for (uint32_t k = 0; k < n; k++) s.at[k] = m->memory + k * (each + skew);
-  int64_t lines = (int64_t)((each - (n + AHEAD) * skew) / MEASURE_LINE);
-  return measure_cycles(m, seconds, body, &s, lines) / n;
+  int64_t lines = (int64_t)((each - n * skew) / MEASURE_LINE);
+  return measure_cycles(m, seconds, in_turns, &s, lines) / n;
 }
 
 /* ---- chains ---- */
@@ -206,7 +197,7 @@ static void measure_streams(measure *m, double seconds) {
   static const uint32_t some[] = {1, 2, 4, 8, 12, 16, 24, 32, 48, 64};
   double cycles[TG_COUNT(some)], least = INFINITY;
   for (uint32_t i = 0; i < TG_COUNT(some); i++) {
-    cycles[i] = turns(m, in_turns, some[i], seconds);
+    cycles[i] = turns(m, some[i], seconds);
     least = fmin(least, cycles[i]);
   }
   for (uint32_t i = 0; i < TG_COUNT(some); i++)
@@ -278,7 +269,6 @@ void measure_memory(measure *m) {
   r->l3_bandwidth = rate(m, measure_reader(m), m->l3_bytes, much);
   r->memory_bandwidth = rate(m, measure_reader(m), m->memory_bytes, much);
   measure_streams(m, much);
-  r->prefetch = turns(m, in_turns, 8, 2 * much) / turns(m, in_turns_ahead, 8, 2 * much);
   r->interleave = copied(m, 1, much) / copied(m, 4, much);
   r->l2_latency = latency(m, m->l2_bytes, some);
   /* loads one by one come around so late that what other cores read has evicted much of a larger part */
