@@ -534,15 +534,25 @@ tg_gemm_problem tg_gemm_strip(const tg_gemm_problem *p, const tg_kit_strips *str
   return q;
 }
 
-/* As many strips as threads, or fewer: of whole vectors where the elements along them lie side by side, of whole
- * panels where B is packed. */
-static tg_kit_strips strips_of(const tg_gemm_problem *p, const tg_target *t, uint32_t threads, bool rows) {
-  int64_t n = rows ? p->m.lo : p->n.lo, vector = larger(1, t->vector_bytes / tg_type_bytes(p->acc)),
+/* As many strips as threads, or fewer: of whole vectors of so many bytes where the elements along them lie side by
+ * side, of whole panels where B is packed. */
+static tg_kit_strips strips_of(const tg_gemm_problem *p, int64_t bytes, uint32_t threads, bool rows) {
+  int64_t n = rows ? p->m.lo : p->n.lo, vector = larger(1, bytes / tg_type_bytes(p->acc)),
           whole = rows != (p->c_major == TG_GEMM_COLUMN) ? 1
                   : p->panel                             ? p->panel
                                                          : vector,
           size = up(up(n, threads), whole) * whole;
   return (tg_kit_strips){.n = (uint32_t)up(n, size), .rows = rows, .size = size};
+}
+
+/* Bytes of the narrowest vector that takes no longer for them than the widest: half of it where that is done as
+ * halves. */
+static int64_t unit_of_strips(const tg_target *t) {
+  const double *fma = t->machine.fma;
+  int64_t bytes = t->vector_bytes;
+  while (bytes > 16 && 2 * tg_machine_cycles(fma, (double)bytes / 2) <= tg_machine_cycles(fma, (double)bytes))
+    bytes /= 2;
+  return bytes;
 }
 
 /* Work whose bound is unknown: as if each multiply-add took its part of a vector's. */
@@ -557,12 +567,13 @@ tg_kit_strips tg_gemm_choose_strips(const tg_gemm_problem *p, const tg_target *t
   bool known = is_fixed(p->m) && is_fixed(p->n) && is_fixed(p->k) && p->m.lo && p->n.lo && p->k.lo;
   if (threads < 2 || !known || (p->bits && !p->panel) || only(p, t, threads) == &tg_gemm_long) return best;
   double wake = t->machine.launch * t->machine.clock * 1e-3, least = fmax(least_of(p, t, 1, &c), least_work(p, t));
-  for (int rows = 0; rows < 2 - open_rows; rows++) {
-    tg_kit_strips s = strips_of(p, t, threads, rows);
-    if (s.n < 2) continue;
-    tg_gemm_problem q = tg_gemm_strip(p, &s, 0);
-    double cycles = fmax(least_of(&q, t, 1, &c), least_work(&q, t)) + wake;
-    if (cycles < least) least = cycles, best = s;
-  }
+  for (int64_t bytes = t->vector_bytes, unit = unit_of_strips(t); bytes >= unit; bytes /= 2)
+    for (int rows = 0; rows < 2 - open_rows; rows++) {
+      tg_kit_strips s = strips_of(p, bytes, threads, rows);
+      if (s.n < 2) continue;
+      tg_gemm_problem q = tg_gemm_strip(p, &s, 0);
+      double cycles = fmax(least_of(&q, t, 1, &c), least_work(&q, t)) + wake;
+      if (cycles < least) least = cycles, best = s;
+    }
   return best;
 }
