@@ -276,7 +276,7 @@ int64_t tg_device_product_part(tg_nest *n, uint32_t depth, const tg_uop *const *
   if (!tg_device_product_choose(&c, depth, chain)) return 0;
   *sum = c.sum;
   *terms = tg_device_product_terms(&c);
-  return *terms / c.parts;
+  return c.parts > 1 ? (*terms / c.terms + c.parts - 1) / c.parts * c.terms : *terms;
 }
 
 /* ---- for other products ---- */

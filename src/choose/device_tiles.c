@@ -108,10 +108,12 @@ static double cost_of(tg_device_product *c, int64_t rows, int64_t columns, doubl
   c->parts = 1;
   if (!may_part(c)) return least;
   for (uint32_t p = 2; 2 * p <= all && p * groups <= MOST_GROUPS_A_CORE * t->threads; p++) {
-    if (all % p || elements_of_parts(c, terms / p) > MOST_ELEMENTS) continue;
-    double cost = waves_of(t, groups * p) * ((double)(all / p) + filling) * block +
+    const int64_t each = blocks(all, p);
+    if (blocks(all, each) != p || elements_of_parts(c, each * c->terms) > MOST_ELEMENTS) continue;
+    double cost = waves_of(t, groups * p) * ((double)each + filling) * block +
                   cycles_to_add(c, (double)m * (double)n * around, p);
-    if (cost * (1 + STEP) >= least) continue;
+    const bool whole = all % p == 0 && all % c->parts;   /* all parts alike, where they were not: no gates */
+    if (cost * (whole ? 1 : 1 + STEP) >= least) continue;
     least = cost;
     c->parts = p;
   }
