@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Perfect nests on GPUs with sums of a length that each iteration has for itself, as the rows of a sparse matrix or of a
+ * Perfect nests on GPUs with sums of a length that each iteration has for itself, as rows of a sparse matrix or of a
  * triangle: threads of a group run in lockstep, so those along such a loop would need one length. A group has an
  * iteration, and its threads the terms: a warp, or more of them where the length is known to be long. */
 #include "choose/device.h"

@@ -71,6 +71,20 @@ static bool is_whole(tg_job *j, const tg_uop *load) {
   return tg_proves(j, &facts, tg_gate(load));
 }
 
+static bool is_stored(tg_job *j, const tg_uop *u, const tg_uop *define) {
+  if (u->op == TG_OP_STORE) return tg_define_of(u->src[0]) == define;
+  for (uint32_t i = 1; u->op == TG_OP_END && i < u->n; i++)
+    if (is_stored(j, u->src[i], define)) return true;
+  return false;
+}
+
+/* An input, or what launches before have stored. */
+static bool is_read_alone(tg_nest *n, const tg_uop *load) {
+  const tg_buffer *b = tg_buffer_info(n->j, load->src[0]);
+  return b->role == TG_ROLE_IN ||
+         (b->space == TG_SPACE_LOCAL && !is_stored(n->j, n->top, tg_define_of(load->src[0])));
+}
+
 static bool find_operand(tg_device_product *c, const tg_uop *factor, tg_type type, const tg_uop *loop,
                          tg_device_operand *o) {
   tg_job *j = c->n->j;
@@ -78,7 +92,7 @@ static bool find_operand(tg_device_product *c, const tg_uop *factor, tg_type typ
   if (factor->op != TG_OP_LOAD || factor->type != type || !tg_uses(j, factor, loop) || !is_whole(j, factor))
     return false;
   *o = (tg_device_operand){.load = factor, .loop = loop};
-  return tg_buffer_info(j, factor->src[0])->role == TG_ROLE_IN && tg_device_operand_lies(j, o, c->sum, type);
+  return is_read_alone(c->n, factor) && tg_device_operand_lies(j, o, c->sum, type);
 }
 
 /* Reads of one buffer each have a copy of their own, `of` their ranges: of a name of its own. */
@@ -116,7 +130,7 @@ static bool add_read(tg_device_product *c, const tg_uop *load, const tg_uop *row
   tg_job *j = c->n->j;
   bool moves[2] = {tg_uses(j, load, rows), tg_uses(j, load, columns)};
   if (!tg_uses(j, load, c->sum) || (!moves[0] && !moves[1])) return true;
-  if (moves[0] == moves[1] || !is_whole(j, load) || tg_buffer_info(j, load->src[0])->role != TG_ROLE_IN) return false;
+  if (moves[0] == moves[1] || !is_whole(j, load) || !is_read_alone(c->n, load)) return false;
   tg_device_operand *first = moves[0] ? &c->a : &c->b, o = {.load = load, .loop = moves[0] ? rows : columns};
   if (!tg_device_operand_lies(j, &o, c->sum, load->type)) return false;
   if (first->load && c->mores == TG_MORE_OPERANDS) return false;
