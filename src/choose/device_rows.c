@@ -521,6 +521,7 @@ static void choose_threads(row_nest *r) {
     r->copies = copies_of(r, best);
     return;
   }
+  if (r->statements) r->vector = 1;   /* loads and stores of one buffer, in turns, are not joined */
   r->copies = copies_of(r, r->warps);
   if (r->copies > UNDER_WAY) r->copies = UNDER_WAY;
   if (r->inners) r->copies = 1;
@@ -663,6 +664,13 @@ static void say_words(const row_nest *r, tg_words *w, uint32_t depth, const tg_u
 /* Of which is the row? One of the innermost loop, of the loops inside of it, or (neither) of reductions alone. */
 typedef enum { OF_LOOP, OF_STATEMENTS, OF_REDUCTIONS } row_form;
 
+/* Does a tile of registers have an element for each of the row? */
+static bool has_tile(const row_nest *r) {
+  for (uint32_t i = 1; i < r->body->n && r->statements; i++)
+    if (r->body->src[i]->op == TG_OP_DEFINE && r->body->src[i]->n) return true;
+  return false;
+}
+
 static bool find_threads(row_nest *r, tg_nest *n, row_form form, const tg_uop *body, uint32_t depth,
                          const tg_uop *const *chain) {
   *r = (row_nest){.n = n, .body = body};
@@ -676,7 +684,7 @@ static bool find_threads(row_nest *r, tg_nest *n, row_form form, const tg_uop *b
   for (uint32_t i = 0; i < r->reductions; i++)
     if (reaches_out(r, r->range[i])) return false;
   choose_threads(r);
-  return (form != OF_STATEMENTS && !r->across) || r->kept;
+  return r->kept || (!r->across && !has_tile(r));
 }
 
 static bool schedule_rows(tg_nest *n, row_form form, const tg_uop *body, uint32_t depth, const tg_uop *const *chain) {
