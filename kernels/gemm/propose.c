@@ -534,7 +534,7 @@ tg_gemm_problem tg_gemm_strip(const tg_gemm_problem *p, const tg_kit_strips *str
   return q;
 }
 
-/* As many strips as threads, or fewer: of whole vectors of so many bytes where the elements along them lie side by
+/* As many strips as threads, or fewer: of whole vectors, of `bytes` each, where the elements along them lie side by
  * side, of whole panels where B is packed. */
 static tg_kit_strips strips_of(const tg_gemm_problem *p, int64_t bytes, uint32_t threads, bool rows) {
   int64_t n = rows ? p->m.lo : p->n.lo, vector = larger(1, bytes / tg_type_bytes(p->acc)),
