@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Steps on GPUs: a loop whose iterations need the one before, such as time around the sweep of a stencil, as the whole
  * of a nest. Cores cannot wait for one another within a launch, so the nest would be one workgroup. Instead each
- * iteration is a launch of its own, or one for each nest inside (`cut`, `fission`): words for a loop of the nests inside
- * are for all its copies. So it is for as many iterations as make a small program, where a launch takes less than what
- * all cores save. */
+ * iteration is a launch of its own, or one for each nest inside (`cut`, `fission`): words for a loop of the nests
+ * inside are for all its copies. So it is for as many iterations as make a small program, where a launch takes less
+ * than what all cores save. */
 #include "choose/device.h"
 
 enum { MOST_STEPS = 64 };   /* each is code of its own */

@@ -180,7 +180,8 @@ static void count_accesses(walk *w, const tg_uop *const *list, uint32_t n, count
   unit_list u = {0};
   for (uint32_t i = 0; i < n; i++) {
     const tg_uop *a = list[i];
-    if ((a->op != TG_OP_LOAD && a->op != TG_OP_STORE) || tg_buffer_info(w->j, a->src[0])->space == TG_SPACE_REG) continue;
+    if (a->op != TG_OP_LOAD && a->op != TG_OP_STORE) continue;
+    if (tg_buffer_info(w->j, a->src[0])->space == TG_SPACE_REG) continue;
     push_units(w, &u, a, false);
     if (a->op == TG_OP_STORE && a->arg & TG_ASYNC && tg_stored(a)->op == TG_OP_LOAD)
       push_units(w, &u, tg_stored(a), true);
