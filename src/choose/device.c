@@ -97,13 +97,6 @@ bool tg_device_try(tg_nest *n, const tg_words *words) {
   return a.accepted;
 }
 
-static int64_t constant_extent(const tg_uop *range) {
-  return tg_extent(range)->op == TG_OP_CONST ? tg_extent(range)->arg : -1;
-}
-static bool is_free(const tg_uop *range) {
-  return tg_range_kind(range) == TG_LOOP || tg_range_kind(range) == TG_REDUCE;
-}
-
 /* ---- perfect nests ---- */
 
 /* The loop that, definitions aside, is the only statement in this one; NULL: there is none. */
@@ -143,7 +136,7 @@ static bool has_threads(const tg_nest *n, const tg_uop *range) {
     if (n->s.sites.data[i].range != range || owner->op != TG_OP_REDUCE) continue;
     for (uint32_t k = 0; k < tg_reduce_info(owner).ranges; k++) {
       tg_kind kind = tg_range_kind(tg_reduce_ranges(owner)[k]);
-      if ((kind == TG_GROUP || kind == TG_LOCAL || kind == TG_LANE) && constant_extent(tg_reduce_ranges(owner)[k]) != 1)
+      if ((kind == TG_GROUP || kind == TG_LOCAL || kind == TG_LANE) && tg_iterations(tg_reduce_ranges(owner)[k]) != 1)
         return true;
     }
   }
@@ -167,7 +160,7 @@ static bool reductions_along_threads(tg_nest *n, const tg_uop *in) {
 
 static bool warps_along(tg_nest *n, const tg_uop *range) {
   const char *name = tg_device_name(n, range), *base = tg_nest_base(n, name);
-  int64_t extent = constant_extent(range);
+  int64_t extent = tg_iterations(range);
   if (extent < 2 || extent > MOST_WARPS * MOST_COPIES) return false;
   if (extent <= MOST_WARPS) return tg_device_word(n, "local %s", name);
   if (!tg_device_word(n, "split %s %d as %s.c %s.w", name, MOST_WARPS, base, base)) return false;
@@ -178,7 +171,7 @@ static bool warps_along(tg_nest *n, const tg_uop *range) {
 
 static void lanes_along(tg_nest *n, const tg_uop *range) {
   const char *name = tg_device_name(n, range), *base = tg_nest_base(n, name);
-  int64_t extent = constant_extent(range), lanes = n->l->target->lanes;
+  int64_t extent = tg_iterations(range), lanes = n->l->target->lanes;
   if (extent < 2) {
     if (extent < 0 && tg_device_word(n, "split %s %lld as %s.o %s.l", name, (long long)lanes, base, base))
       tg_device_word(n, "lane %s.l", base);
@@ -200,8 +193,8 @@ static void loops_within(tg_nest *n, const tg_uop *end, bool inner, bool warps) 
     const tg_uop *u = end->src[i];
     if (u->op != TG_OP_END) continue;
     bool innermost = stores_only(u), taken = warps, around = only_loop(u) && stores_only(only_loop(u));
-    if (is_free(u->src[0]) && loop_of(n, u->src[0]) &&
-        (inner ? innermost : !innermost && (around || constant_extent(u->src[0]) > 0))) {
+    if (tg_is_free(u->src[0]) && loop_of(n, u->src[0]) &&
+        (inner ? innermost : !innermost && (around || tg_iterations(u->src[0]) > 0))) {
       if (inner) lanes_along(n, u->src[0]);
       else if (!warps) taken = warps_along(n, u->src[0]);
     }
@@ -229,15 +222,15 @@ static bool short_reductions(tg_nest *n, const tg_uop *in) {
   const tg_uop *ranges[NEST_MAX];
   uint32_t count = tg_device_contiguous(n, in, NULL, ranges);
   for (uint32_t i = 0; i < count; i++)
-    if (constant_extent(ranges[i]) < 1 || constant_extent(ranges[i]) >= n->l->target->lanes) return false;
+    if (tg_iterations(ranges[i]) < 1 || tg_iterations(ranges[i]) >= n->l->target->lanes) return false;
   return true;
 }
 
 static void write_out_range(tg_nest *n, const tg_uop *range) {
-  int64_t extent = constant_extent(range);
+  int64_t extent = tg_iterations(range);
   bool there = false;
   for (uint32_t i = 0; i < n->s.sites.n; i++) there |= n->s.sites.data[i].range == range;
-  if (there && is_free(range) && extent > 1 && extent <= MOST_WRITTEN)
+  if (there && tg_is_free(range) && extent > 1 && extent <= MOST_WRITTEN)
     tg_device_word(n, "unroll %s", tg_device_name(n, range));
 }
 
@@ -263,7 +256,7 @@ static bool lanes_around(tg_nest *n, uint32_t depth, const tg_uop *const *chain)
   const char *why;
   for (uint32_t k = depth; k-- > 0;) {
     const tg_uop *range = chain[k]->src[0];
-    int64_t extent = constant_extent(range), warps = MOST_WARPS;
+    int64_t extent = tg_iterations(range), warps = MOST_WARPS;
     if (tg_range_kind(range) != TG_LOOP || extent == 1 || !loop_of(n, range) ||
         tg_range_verdict(&n->s, loop_of(n, range), &why) != TG_INDEPENDENT || (extent > 0 && extent < t->lanes))
       continue;

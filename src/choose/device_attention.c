@@ -24,10 +24,6 @@ typedef struct {
   uint32_t warp_rows, warps;       /* rows of a warp; warps of a workgroup */
 } attention;
 
-static int64_t extent_of(const tg_uop *range) {
-  return tg_extent(range)->op == TG_OP_CONST ? tg_extent(range)->arg : -1;
-}
-
 /* ---- is it one? ---- */
 
 static const tg_uop *factor_of(const tg_key_loop *t, const tg_uop *u) {
@@ -117,12 +113,12 @@ bool tg_key_loop_find(tg_key_loop *t, const tg_uop *const *list, uint32_t n) {
 /* 32-bit registers of a lane: scores, weights, results, and, where copies leave room for them, the rows of the first
  * product, which stay. */
 static uint32_t registers_of(const attention *t, int64_t rows) {
-  int64_t keys = extent_of(t->found.score.columns), head = extent_of(t->found.score.sum),
-          out = extent_of(t->found.result.columns);
+  int64_t keys = tg_iterations(t->found.score.columns), head = tg_iterations(t->found.score.sum),
+          out = tg_iterations(t->found.result.columns);
   uint32_t lanes = t->found.n->l->target->lanes;
   int64_t stay = t->found.n->l->target->async_copy ? head : 0;
   uint32_t tiles = (uint32_t)(rows * (2 * keys + keys + 2 * out + stay) / 2 / lanes);
-  int64_t threads = extent_of(t->found.score.rows) / rows * lanes;
+  int64_t threads = tg_iterations(t->found.score.rows) / rows * lanes;
   if (!t->found.n->l->target->async_copy) /* blocks under way */
     tiles += (uint32_t)(keys * (head + out) / 2 / threads);
   return tiles + OWN_REGISTERS + (t->polynomials ? POLYNOMIALS : 0);
@@ -138,8 +134,8 @@ static uint32_t room_of(const tg_target *t) {
 static bool has_local(const attention *t) {
   enum { PAD = 8, RING = 2 };
   const tg_target *target = t->found.n->l->target;
-  int64_t rows = extent_of(t->found.score.rows), keys = extent_of(t->found.score.columns),
-          head = extent_of(t->found.score.sum), out = extent_of(t->found.result.columns);
+  int64_t rows = tg_iterations(t->found.score.rows), keys = tg_iterations(t->found.score.columns),
+          head = tg_iterations(t->found.score.sum), out = tg_iterations(t->found.result.columns);
   int64_t blocks = keys * (head + PAD) + out * (keys + PAD);
   return (uint64_t)(2 * (target->async_copy ? RING * blocks : blocks + rows * (keys + PAD))) <= target->local_bytes;
 }
@@ -148,7 +144,7 @@ static bool has_local(const attention *t) {
  * tiles (gfx90a: some thousand bytes of scratch for 128). */
 static bool few_keys(const attention *t) {
   enum { MOST_KEYS = 64 };
-  return t->found.n->l->target->async_copy || extent_of(t->found.score.columns) <= MOST_KEYS;
+  return t->found.n->l->target->async_copy || tg_iterations(t->found.score.columns) <= MOST_KEYS;
 }
 
 static bool fits(const attention *t, const tg_matrix_row *r) {
@@ -159,9 +155,9 @@ static bool fits(const attention *t, const tg_matrix_row *r) {
   if (!tg_matrix_on(r, target) || !tg_matrix_is_plain(r) || r->m < 2 || r->form == TG_MATRIX_TILE) return false;
   if (r->a_type != s->a->type || r->b_type != s->a->type || r->a_type != o->a->type) return false;
   if (r->c_type != TG_F32 || tg_stored(s->store)->type != TG_F32 || tg_stored(o->store)->type != TG_F32) return false;
-  int64_t rows = extent_of(s->rows), keys = extent_of(s->columns), head = extent_of(s->sum),
-          out = extent_of(o->columns);
-  if (extent_of(o->rows) != rows || extent_of(o->sum) != keys || rows < 1 || keys < 1 || head < 1 || out < 1)
+  int64_t rows = tg_iterations(s->rows), keys = tg_iterations(s->columns), head = tg_iterations(s->sum),
+          out = tg_iterations(o->columns);
+  if (tg_iterations(o->rows) != rows || tg_iterations(o->sum) != keys || rows < 1 || keys < 1 || head < 1 || out < 1)
     return false;
   if (!has_local(t) || !few_keys(t)) return false;
   if (rows % r->m || keys % r->n || keys % r->k || head % r->k || out % r->n) return false;
@@ -173,7 +169,7 @@ static bool fits(const attention *t, const tg_matrix_row *r) {
 static bool fills_core(const attention *t, int64_t rows) {
   const tg_target *target = t->found.n->l->target;
   uint32_t parts = target->core_registers / (target->vector_registers * target->lanes);
-  return target->async_copy || 2 * (extent_of(t->found.score.rows) / rows) >= parts;
+  return target->async_copy || 2 * (tg_iterations(t->found.score.rows) / rows) >= parts;
 }
 
 static bool find_instruction(attention *t) {
@@ -184,7 +180,7 @@ static bool find_instruction(attention *t) {
   }
   if (!t->row) return false;
   /* twice the rows, and each fragment of K and V serves two instructions */
-  int64_t rows = extent_of(t->found.score.rows);
+  int64_t rows = tg_iterations(t->found.score.rows);
   bool twice = rows % (2 * t->row->m) == 0 && registers_of(t, 2 * t->row->m) <= room_of(t->found.n->l->target) &&
                fills_core(t, 2 * t->row->m);
   t->warp_rows = twice ? 2 * t->row->m : t->row->m;
@@ -199,8 +195,8 @@ static bool say_copy(const attention *t, tg_words *w, const product *p, uint32_t
                       .loop = p->columns,
                       .sum = p->sum,
                       .row = t->row,
-                      .own = (uint32_t)extent_of(p->columns),
-                      .terms = (uint32_t)extent_of(p->sum),
+                      .own = (uint32_t)tg_iterations(p->columns),
+                      .terms = (uint32_t)tg_iterations(p->sum),
                       .warps = t->warps,
                       .stages = stages,
                       .at = tg_axis_name(&t->found.n->s, t->found.keys)};
@@ -216,7 +212,7 @@ static bool write_words(const attention *t, tg_words *w, uint32_t stages, bool u
   if (!say_copy(t, w, &t->found.score, stages) || !say_copy(t, w, &t->found.result, stages)) return false;
   tg_say(w, "split %s %u as %s.w %s.u", i, t->warp_rows, ib, ib);
   if (t->warps > 1) tg_say(w, "local %s.w", ib);
-  if (extent_of(t->found.score.sum) > t->row->k && unrolled) {
+  if (tg_iterations(t->found.score.sum) > t->row->k && unrolled) {
     tg_say(w, "split %s %u as %s.s %s.m", d, t->row->k, db, db);
     tg_say(w, "unroll %s.s", db);
     d = tg_format(w->env, "%s.m", db);

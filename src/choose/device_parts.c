@@ -12,15 +12,11 @@ enum {
   SHARED = 64          /* and where nothing lies along the terms: 16 warps, four each */
 };
 
-static int64_t extent_of(const tg_uop *range) {
-  return tg_extent(range)->op == TG_OP_CONST ? tg_extent(range)->arg : -1;
-}
-
 /* Results of the reduction: iterations of the loops that it depends on; 0: not known before the launch. */
 static double results_of(tg_nest *n, const tg_uop *reduce, uint32_t depth, const tg_uop *const *chain) {
   double results = 1;
   for (uint32_t d = 0; d < depth; d++) {
-    int64_t extent = extent_of(chain[d]->src[0]);
+    int64_t extent = tg_iterations(chain[d]->src[0]);
     if (!tg_uses(n->j, reduce, chain[d]->src[0])) continue;
     if (extent < 0 || tg_range_kind(chain[d]->src[0]) != TG_LOOP) return 0;
     results *= (double)extent;
@@ -43,7 +39,7 @@ static double warps_of(tg_nest *n, const tg_uop *reduce, const tg_uop *range, ui
       const tg_uop *loop = chain[d]->src[0];
       if (!tg_uses(n->j, order[i], loop)) continue;
       bool lanes = !across && tg_access_motion(n->j, order[i], loop) == TG_CONTIGUOUS;
-      int64_t extent = extent_of(loop), width = n->l->target->lanes;
+      int64_t extent = tg_iterations(loop), width = n->l->target->lanes;
       warps *= (double)(lanes ? (extent + width - 1) / width : extent);
       across |= lanes;
     }
@@ -60,7 +56,7 @@ static double bytes_of(tg_nest *n, const tg_uop *reduce, const tg_uop *range) {
   for (uint32_t i = 0; i < count; i++)
     if (order[i]->op == TG_OP_LOAD && tg_uses(n->j, order[i], range))
       bytes += (double)tg_type_bytes(tg_define_of(order[i]->src[0])->type);
-  return bytes * (double)extent_of(range);
+  return bytes * (double)tg_iterations(range);
 }
 
 /* Terms of a part, as many as leave each core its groups; those of whole blocks that divide the sum, if there are some.
@@ -83,12 +79,13 @@ static int64_t part_of(tg_nest *n, const tg_uop *reduce, uint32_t depth, const t
   double cores = t->threads, results = results_of(n, reduce, depth, chain);
   double warps = warps_of(n, reduce, range, depth, chain), groups = warps > 0 ? warps : results;
   int64_t block = warps > 0 ? SHARED : BLOCK;
-  if ((kind != TG_REDUCE && kind != TG_LOOP) || extent_of(range) < 2 * block || results < 1 || !t->core_bytes) return 0;
+  if (kind != TG_REDUCE && kind != TG_LOOP) return 0;
+  if (tg_iterations(range) < 2 * block || results < 1 || !t->core_bytes) return 0;
   /* cycles of one core for all of it */
   double all = bytes_of(n, reduce, range) * (warps > 0 ? warps * t->lanes : results) / t->core_bytes;
   double busy = groups < cores ? groups : cores;
   if (all / busy < all / cores + tg_device_launch_cycles(t)) return 0;
-  return terms_of_part(extent_of(range), groups, GROUPS_A_CORE * cores, block);
+  return terms_of_part(tg_iterations(range), groups, GROUPS_A_CORE * cores, block);
 }
 
 /* Is it another one for each term of a reduction around it? */

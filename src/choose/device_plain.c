@@ -18,13 +18,6 @@ enum {
   WRITTEN_OUT = 8      /* iterations of a thread; more of them are a loop */
 };
 
-static int64_t extent_of(const tg_uop *range) {
-  return tg_extent(range)->op == TG_OP_CONST ? tg_extent(range)->arg : -1;
-}
-static bool is_free(const tg_uop *range) {
-  return tg_range_kind(range) == TG_LOOP || tg_range_kind(range) == TG_REDUCE;
-}
-
 static int64_t power_of_two_from(int64_t v) {
   int64_t p = 1;
   while (p < v) p *= 2;
@@ -33,7 +26,7 @@ static int64_t power_of_two_from(int64_t v) {
 
 bool tg_device_spread(tg_nest *n, const tg_uop *range, const char *warps, const char **outer) {
   const char *name = tg_device_name(n, range), *base = tg_nest_base(n, name);
-  int64_t extent = extent_of(range), lanes = n->l->target->lanes, most = MOST_THREADS;
+  int64_t extent = tg_iterations(range), lanes = n->l->target->lanes, most = MOST_THREADS;
   *outer = NULL;
   if (extent == 1 || extent == 0) return false;
   if (extent > 0 && extent <= lanes) return tg_device_word(n, "lane %s", name);
@@ -60,11 +53,11 @@ uint32_t tg_device_contiguous(tg_nest *n, const tg_uop *in, const tg_uop *along,
     for (uint32_t k = 0; k < tg_reduce_info(u).ranges; k++) {
       const tg_uop *r = tg_reduce_ranges(u)[k];
       bool contiguous = false;
-      for (uint32_t q = 0; q < count && is_free(r); q++)
+      for (uint32_t q = 0; q < count && tg_is_free(r); q++)
         contiguous |= order[q]->op == TG_OP_LOAD && tg_access_motion(n->j, order[q], r) == TG_CONTIGUOUS;
       if (contiguous) range = r;
     }
-    if (range && extent_of(range) != 1) ranges[found++] = range;
+    if (range && tg_iterations(range) != 1) ranges[found++] = range;
   }
   return found;
 }
@@ -92,8 +85,8 @@ static void see_others(plain *c) {
   for (uint32_t k = 0; k < c->depth; k++) {
     const tg_uop *r = c->chain[k]->src[0];
     if (r == c->threads) continue;
-    if (extent_of(r) < 1 || (tg_range_kind(r) != TG_LOOP && tg_range_kind(r) != TG_GLOBAL)) c->others = 0;
-    c->others *= (double)extent_of(r);
+    if (tg_iterations(r) < 1 || (tg_range_kind(r) != TG_LOOP && tg_range_kind(r) != TG_GLOBAL)) c->others = 0;
+    c->others *= (double)tg_iterations(r);
   }
 }
 
@@ -110,7 +103,7 @@ static const tg_uop *long_sum(const plain *c) {
     sum = order[i];
   }
   range = sum && tg_uses(c->n->j, sum, c->threads) ? tg_reduce_ranges(sum)[0] : NULL;
-  return range && is_free(range) && extent_of(range) >= ALL_WARPS * UNDER_WAY ? range : NULL;
+  return range && tg_is_free(range) && tg_iterations(range) >= ALL_WARPS * UNDER_WAY ? range : NULL;
 }
 
 /* A loop of a few iterations that do not move what lies along the threads. */
@@ -120,13 +113,13 @@ static bool needs_the_same(const plain *c, const tg_uop *loop) {
   for (uint32_t i = 0; i < count; i++)
     if (order[i]->op == TG_OP_LOAD && tg_uses(c->n->j, order[i], c->threads) && tg_uses(c->n->j, order[i], loop))
       return false;
-  return extent_of(loop) > 1 && extent_of(loop) <= SUMS && tg_range_kind(loop) == TG_LOOP;
+  return tg_iterations(loop) > 1 && tg_iterations(loop) <= SUMS && tg_range_kind(loop) == TG_LOOP;
 }
 
 static void say_shared_sum(const plain *c, tg_words *w, const tg_uop *sum, int64_t warps, int64_t copies) {
   const char *k = tg_device_name(c->n, sum), *kb = tg_nest_base(c->n, k);
   const char *r = tg_device_name(c->n, c->threads), *rb = tg_nest_base(c->n, r);
-  if (extent_of(sum) > warps * copies) {
+  if (tg_iterations(sum) > warps * copies) {
     tg_say(w, "split %s %lld as %s.o %s.b", k, (long long)(warps * copies), kb, kb);
     k = tg_format(w->env, "%s.b", kb);
   }
@@ -143,7 +136,7 @@ static void say_shared_sum(const plain *c, tg_words *w, const tg_uop *sum, int64
   } else tg_say(w, "lane %s", r);
   for (uint32_t d = c->depth; d-- > 0;) {
     const tg_uop *loop = c->chain[d]->src[0];
-    if (loop == c->threads || extent_of(loop) == 1 || tg_range_kind(loop) == TG_GLOBAL) continue;
+    if (loop == c->threads || tg_iterations(loop) == 1 || tg_range_kind(loop) == TG_GLOBAL) continue;
     tg_say(w, "%s %s", needs_the_same(c, loop) ? "upcast" : "global", tg_device_name(c->n, loop));
   }
 }
@@ -157,14 +150,14 @@ static bool shared_sum(const plain *c) {
   for (uint32_t d = 0; d < c->depth; d++) {
     const tg_uop *loop = c->chain[d]->src[0];
     if (loop == c->threads) continue;
-    if (needs_the_same(c, loop)) sums *= extent_of(loop);
-    else groups *= (double)extent_of(loop);
+    if (needs_the_same(c, loop)) sums *= tg_iterations(loop);
+    else groups *= (double)tg_iterations(loop);
   }
   if (sums > SUMS) return false;
   while (copies > 1 && copies * sums > SUMS) copies /= 2;
-  while (warps < ALL_WARPS && groups * (double)warps < wanted && extent_of(sum) >= 2 * warps * copies) warps *= 2;
+  while (warps < ALL_WARPS && groups * (double)warps < wanted && tg_iterations(sum) >= 2 * warps * copies) warps *= 2;
   if (warps < 2) return false;
-  while (copies > 1 && extent_of(sum) % (warps * copies)) copies /= 2;
+  while (copies > 1 && tg_iterations(sum) % (warps * copies)) copies /= 2;
   tg_words w = {.env = &c->n->j->env};
   say_shared_sum(c, &w, sum, warps, copies);
   return tg_device_try(c->n, &w);
@@ -194,7 +187,7 @@ static void work_without(const plain *c, const tg_uop *loop, double *all, double
     for (uint32_t q = 0; q < count && work > 0; q++)
       for (uint32_t k = 0; order[q]->op == TG_OP_REDUCE && k < tg_reduce_info(order[q]).ranges; k++) {
         const tg_uop *r = tg_reduce_ranges(order[q])[k];
-        if (tg_uses(j, order[i], r)) work *= extent_of(r) > 0 ? (double)extent_of(r) : 1;
+        if (tg_uses(j, order[i], r)) work *= tg_iterations(r) > 0 ? (double)tg_iterations(r) : 1;
       }
     *all += work;
     if (!tg_uses(j, order[i], loop)) *same += work;
@@ -209,8 +202,8 @@ static int64_t iterations_of(const plain *c, const tg_uop *loop, double *gain) {
   int64_t best = 1;
   work_without(c, loop, &all, &same);
   if (2 * same < all) return 1;
-  for (int64_t n = 1; n <= extent_of(loop); n *= 2) {
-    if (extent_of(loop) % n) break;
+  for (int64_t n = 1; n <= tg_iterations(loop); n *= 2) {
+    if (tg_iterations(loop) % n) break;
     double idle = wanted * (double)n / iterations, cost = (same / (double)n + all - same) * (idle > 1 ? idle : 1);
     if (n == 1) first = least = cost;
     if (cost < least) least = cost, best = n;
@@ -273,7 +266,7 @@ static void further_warps(const plain *c) {
   warps /= power_of_two_from((c->extent + lanes - 1) / lanes);
   for (uint32_t k = c->depth; k-- > 0;) {
     const tg_uop *loop = c->chain[k]->src[0];
-    int64_t extent = extent_of(loop), many = warps;
+    int64_t extent = tg_iterations(loop), many = warps;
     if (loop == c->threads || loop == c->inside || tg_range_kind(loop) != TG_LOOP || extent < 2) continue;
     if (!is_there(c->n, loop)) continue;
     while (many > 1 && extent % many) many /= 2;
@@ -293,7 +286,7 @@ static bool along(plain *c) {
   tg_nest *n = c->n;
   const tg_uop *reductions[NEST_MAX];
   const char *outer;
-  c->extent = extent_of(c->threads);
+  c->extent = tg_iterations(c->threads);
   see_others(c);
   uint32_t alike = tg_device_contiguous(n, c->inner, c->threads, reductions);
   if (!alike && shared_sum(c)) return true;
@@ -322,9 +315,10 @@ bool tg_device_plain(tg_nest *n, uint32_t depth, const tg_uop *const *chain) {
     if (m && tg_device_contiguous(n, inner, NULL, reductions)) return tg_device_lengths(n, depth, chain);
     for (uint32_t k = depth; k-- > 0;) {
       const tg_uop *r = chain[k]->src[0];
-      int64_t extent = extent_of(r);
+      int64_t extent = tg_iterations(r);
       if (tg_extent_following(&n->s, r)) continue;   /* of threads in lockstep loops inside have one length */
-      if (!is_free(r) || extent == 1 || !stores_move(n, inner, r, how[m]) || (m && !independent(n, chain[k]))) continue;
+      if (!tg_is_free(r) || extent == 1 || !stores_move(n, inner, r, how[m])) continue;
+      if (m && !independent(n, chain[k])) continue;
       /* the loop is short: threads along the reductions are better */
       if (extent > 0 && extent < 8 && tg_device_contiguous(n, inner, NULL, reductions)) continue;
       plain c = {.n = n, .depth = depth, .chain = chain, .inner = inner, .threads = r};

@@ -4,10 +4,6 @@
 #include "choose/device_product.h"
 #include "ranges/ranges.h"
 
-static int64_t extent_of(const tg_uop *range) {
-  return tg_extent(range)->op == TG_OP_CONST ? tg_extent(range)->arg : -1;
-}
-
 /* The one dimension in which the load moves with the range, one element at a time. */
 static bool find_dimension(tg_job *j, const tg_uop *load, const tg_uop *range, uint32_t *dimension) {
   uint32_t found = 0;
@@ -182,7 +178,7 @@ static void see_around(tg_device_product *c, uint32_t depth, const tg_uop *const
   c->around = 1;
   for (uint32_t k = 0; k < depth; k++) {
     const tg_uop *r = chain[k]->src[0];
-    if (r != c->a.loop && r != c->b.loop) c->around *= (double)extent_of(r);
+    if (r != c->a.loop && r != c->b.loop) c->around *= (double)tg_iterations(r);
     c->tasks |= !is_loop(chain[k]);
   }
 }

@@ -19,10 +19,6 @@ typedef struct {
   uint32_t loads_n, ranges_n;
 } reuse;
 
-static int64_t extent_of(const tg_uop *range) {
-  return tg_extent(range)->op == TG_OP_CONST ? tg_extent(range)->arg : -1;
-}
-
 /* The only sum of the store, of products, and its loads. */
 static bool find_sum(reuse *c, const tg_uop *store) {
   uint32_t count;
@@ -68,7 +64,7 @@ static bool double_one(reuse *c, double groups) {
   uint32_t best = UINT32_MAX;
   double least = loads_of(c) / products_of(c);
   for (uint32_t x = 0; x < c->ranges_n; x++) {
-    if (extent_of(c->range[x]) % (2 * c->times[x])) continue;
+    if (tg_iterations(c->range[x]) % (2 * c->times[x])) continue;
     c->times[x] *= 2;
     double products = products_of(c), loads = loads_of(c);
     if (products + loads <= t->vector_registers / SHARE && groups / products >= GROUPS_A_CORE * (double)t->threads &&
@@ -85,7 +81,7 @@ static void write_out(const reuse *c) {
   int64_t terms = 1;
   for (uint32_t i = tg_reduce_info(c->sum).ranges; i-- > 0;) {
     const tg_uop *range = tg_reduce_ranges(c->sum)[i];
-    int64_t extent = extent_of(range);
+    int64_t extent = tg_iterations(range);
     if (extent < 2 || terms * extent > WRITTEN_OUT) continue;
     if (tg_device_word(c->n, "unroll %s", tg_device_name(c->n, range))) terms *= extent;
   }
@@ -98,8 +94,8 @@ void tg_device_reuse(tg_nest *n, uint32_t depth, const tg_uop *const *chain, con
   for (uint32_t d = 0; d < depth; d++) {
     const tg_uop *range = chain[d]->src[0];
     if (range == threads) continue;
-    if (extent_of(range) < 1 || tg_range_kind(range) != TG_LOOP) return;
-    groups *= (double)extent_of(range);
+    if (tg_iterations(range) < 1 || tg_range_kind(range) != TG_LOOP) return;
+    groups *= (double)tg_iterations(range);
     c.times[c.ranges_n] = 1, c.range[c.ranges_n++] = range;
   }
   while (double_one(&c, groups)) {}

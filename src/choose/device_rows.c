@@ -78,11 +78,10 @@ typedef struct {
 /* The nodes of the nest, and the loops around. */
 typedef struct { const tg_uop *const *order, *const *chain; uint32_t count, depth; } seen_nest;
 
-static int64_t extent_of(const tg_uop *range) {
-  return tg_extent(range)->op == TG_OP_CONST ? tg_extent(range)->arg : -1;
+static double typical_extent(const tg_uop *range) {
+  int64_t n = tg_iterations(range);
+  return n < 0 ? TYPICAL : (double)n;
 }
-
-static double typical_extent(const tg_uop *range) { return extent_of(range) < 0 ? TYPICAL : (double)extent_of(range); }
 
 static double results_of(uint32_t depth, const tg_uop *const *chain) {
   double results = 1;
@@ -99,7 +98,7 @@ static bool add_inner(row_nest *r, const tg_uop *reduce) {
   tg_reduce_arg a = tg_reduce_info(reduce);
   const tg_uop *range = tg_reduce_ranges(reduce)[0];
   if (a.ranges != 1 || a.in_order || a.generic || !is_free(range) || r->inners == NEST_MAX) return false;
-  if (extent_of(range) < 1 || extent_of(range) > WRITTEN_OUT) return false;
+  if (tg_iterations(range) < 1 || tg_iterations(range) > WRITTEN_OUT) return false;
   r->floats[r->inners] = tg_is_float(reduce->type);
   r->inner[r->inners++] = range;
   return true;
@@ -108,7 +107,7 @@ static bool add_inner(row_nest *r, const tg_uop *reduce) {
 static bool add_shared(row_nest *r, const tg_uop *range) {
   for (uint32_t i = 0; i < r->shareds; i++)
     if (r->shared[i] == range) return true;
-  if (extent_of(range) > (int64_t)r->n->l->target->lanes * MOST_SHARED || r->shareds == NEST_MAX) return false;
+  if (tg_iterations(range) > (int64_t)r->n->l->target->lanes * MOST_SHARED || r->shareds == NEST_MAX) return false;
   r->shared[r->shareds++] = range;
   return true;
 }
@@ -133,10 +132,10 @@ static bool add_reduction(row_nest *r, const tg_uop *reduce, uint32_t depth, con
   if (within_a_row(r, reduce)) return !r->alongs && add_inner(r, reduce);
   if (a.ranges != 1 || a.in_order || (r->alongs && a.generic) || uses_along(r, reduce)) return false;
   const tg_uop *range = tg_reduce_ranges(reduce)[0];
-  if (r->extent < 0) r->extent = extent_of(range);
-  if (!is_free(range) || extent_of(range) < 1) return false;
-  if (extent_of(range) != r->extent) {   /* few terms: each warp finds them, for its row */
-    for (uint32_t d = 0; d < depth && extent_of(range) > r->n->l->target->lanes; d++)
+  if (r->extent < 0) r->extent = tg_iterations(range);
+  if (!is_free(range) || tg_iterations(range) < 1) return false;
+  if (tg_iterations(range) != r->extent) {   /* few terms: each warp finds them, for its row */
+    for (uint32_t d = 0; d < depth && tg_iterations(range) > r->n->l->target->lanes; d++)
       if (tg_uses(r->n->j, reduce, chain[d]->src[0])) return false;
     return add_shared(r, range);
   }
@@ -191,7 +190,7 @@ static bool of_its_own(const row_nest *r, uint32_t depth, const tg_uop *const *c
     bool used = false;
     for (uint32_t i = 0; i < count && !used; i++)
       used = order[i]->op == TG_OP_REDUCE && tg_uses(j, order[i], chain[d]->src[0]);
-    if (!used && extent_of(chain[d]->src[0]) != 1) return false;
+    if (!used && tg_iterations(chain[d]->src[0]) != 1) return false;
     own += used;
   }
   return own || !depth;
@@ -283,7 +282,7 @@ static void find_needed(row_nest *r) {
 /* A tile with an element for each of the row. */
 static bool is_tile(const row_nest *r, const tg_uop *define) {
   return tg_buffer_info(r->n->j, define)->space == TG_SPACE_REG && define->n == 1 &&
-         define->src[0]->op == TG_OP_CONST && define->src[0]->arg == extent_of(r->along[0]);
+         define->src[0]->op == TG_OP_CONST && define->src[0]->arg == tg_iterations(r->along[0]);
 }
 
 /* Loops of one store each, as long as the row, and tiles; between them what a row has once. */
@@ -293,7 +292,7 @@ static bool find_statements(row_nest *r) {
     const tg_uop *u = r->body->src[i];
     if (u->op == TG_OP_DEFINE || u->op == TG_OP_STORE) continue;
     if (u->op != TG_OP_END || u->n != 2 || u->src[1]->op != TG_OP_STORE || r->alongs == NEST_MAX) return false;
-    if (r->alongs && extent_of(u->src[0]) != extent_of(r->along[0])) return false;
+    if (r->alongs && tg_iterations(u->src[0]) != tg_iterations(r->along[0])) return false;
     r->along[r->alongs] = u->src[0];
     r->store[r->alongs++] = u->src[1];
   }
@@ -333,7 +332,7 @@ static void find_together(row_nest *r, const seen_nest *s, const tg_uop **larges
   if (r->alongs || r->reductions > 1 || !r->rows || tg_reduce_info(r->reduce).generic) return;
   for (uint32_t d = 0; d < s->depth; d++) {
     const tg_uop *loop = s->chain[d]->src[0], *same = NULL;
-    int64_t extent = extent_of(loop);
+    int64_t extent = tg_iterations(loop);
     if (tg_range_kind(loop) != TG_LOOP || extent < 2 || extent > TOGETHER) continue;
     double saved = bytes_along(r, s, loop, &same) * (double)(extent - 1);
     if (saved <= most) continue;
@@ -346,7 +345,7 @@ static void find_together(row_nest *r, const seen_nest *s, const tg_uop **larges
   for (uint32_t d = s->depth; d-- > 0 && !r->rows;)
     if (tg_range_kind(s->chain[d]->src[0]) == TG_LOOP && s->chain[d]->src[0] != r->together)
       r->rows = s->chain[d]->src[0];
-  if (r->rows && extent_of(r->rows) > 1 && bytes_along(r, s, r->rows, &any) > 0) r->side = SIDE_BY_SIDE;
+  if (r->rows && tg_iterations(r->rows) > 1 && bytes_along(r, s, r->rows, &any) > 0) r->side = SIDE_BY_SIDE;
 }
 
 /* ---- rows that begin anywhere ---- */
@@ -391,7 +390,7 @@ static void find_lead(row_nest *r, uint32_t count, const tg_uop *const *order) {
 static const tg_uop *loop_across(const row_nest *r, uint32_t depth, const tg_uop *const *chain) {
   for (uint32_t d = 0; d + 1 < depth && r->alongs == 1 && !r->statements; d++) {
     const tg_uop *loop = chain[d]->src[0];
-    if (tg_range_kind(loop) == TG_LOOP && extent_of(loop) >= r->n->l->target->lanes &&
+    if (tg_range_kind(loop) == TG_LOOP && tg_iterations(loop) >= r->n->l->target->lanes &&
         tg_access_motion(r->n->j, r->store[0], loop) == TG_CONTIGUOUS)
       return loop;
   }
@@ -401,7 +400,7 @@ static const tg_uop *loop_across(const row_nest *r, uint32_t depth, const tg_uop
 static bool find_rows(row_nest *r, uint32_t depth, const tg_uop *const *chain) {
   tg_job *j = r->n->j;
   uint32_t count;
-  r->extent = r->alongs ? extent_of(r->along[0]) : -1;
+  r->extent = r->alongs ? tg_iterations(r->along[0]) : -1;
   for (uint32_t i = 0; i < r->alongs; i++) {
     if (!is_free(r->along[i]) || r->extent < 2) return false;
     if (tg_access_motion(j, r->store[i], r->along[i]) == TG_CONTIGUOUS) continue;
@@ -452,9 +451,9 @@ static void choose_results(row_nest *r) {
   const tg_target *t = r->n->l->target;
   int64_t registers = t->core_registers ? t->core_registers / (ALL_WARPS * (int64_t)t->lanes) - REGISTERS : 0;
   double warps = (double)t->threads * 2 * ROWS_A_GROUP;
-  int64_t rows = r->rows ? extent_of(r->rows) : 1, terms = r->vector;   /* of each row, and of what they share */
+  int64_t rows = r->rows ? tg_iterations(r->rows) : 1, terms = r->vector;   /* of each row, and of what they share */
   bool packed = r->inners > 0;   /* dot products of bytes take four in a register */
-  for (uint32_t i = 0; i < r->inners; i++) terms *= extent_of(r->inner[i]), packed &= !r->floats[i];
+  for (uint32_t i = 0; i < r->inners; i++) terms *= tg_iterations(r->inner[i]), packed &= !r->floats[i];
   if (packed) terms = (terms + 3) / 4;
   for (; r->side > 1; r->side /= 2)
     if (rows % r->side == 0 && r->results / (r->many * r->side) >= warps &&
@@ -481,7 +480,7 @@ static void find_online(row_nest *r) {
     if (sum->op != TG_OP_REDUCE || tg_reduce_info(sum).op != TG_OP_ADD || !only_range(sum)) continue;
     bool squares = e->op == TG_OP_MUL && e->src[0] == e->src[1];
     if (!squares && e->op != TG_OP_EXP && e->op != TG_OP_EXP2) continue;
-    if (extent_of(only_range(sum)) + (r->lead ? (int64_t)r->block - 1 : 0) != r->extent) continue;
+    if (tg_iterations(only_range(sum)) + (r->lead ? (int64_t)r->block - 1 : 0) != r->extent) continue;
     const tg_uop **within = tg_toposort(r->n->j, e, &n);
     for (uint32_t k = 0; k < n; k++)
       if (within[k]->op == TG_OP_REDUCE && tg_reduce_info(within[k]).op == (squares ? TG_OP_ADD : TG_OP_MAX) &&
@@ -569,7 +568,7 @@ static void spread(const row_nest *r, tg_words *w, const tg_uop *range, bool red
 static void spread_shared(const row_nest *r, tg_words *w, const tg_uop *range) {
   tg_nest *n = r->n;
   const char *name = tg_device_name(n, range), *b = tg_nest_base(n, name);
-  if (extent_of(range) > n->l->target->lanes) {
+  if (tg_iterations(range) > n->l->target->lanes) {
     tg_say(w, "split %s %u as %s.c %s.l", name, n->l->target->lanes, b, b);
     tg_say(w, "upcast %s.c", b);
     name = tg_format(w->env, "%s.l", b);
@@ -623,8 +622,8 @@ static void say_words(const row_nest *r, tg_words *w, uint32_t depth, const tg_u
   tg_nest *n = r->n;
   for (uint32_t i = 0; i < r->inners; i++) {
     const char *name = tg_device_name(n, r->inner[i]), *b = tg_nest_base(n, name);
-    bool chains = r->floats[i] && r->many * r->side < CHAINS && extent_of(r->inner[i]) > CHAINS;
-    if (chains && extent_of(r->inner[i]) % CHAINS == 0) {
+    bool chains = r->floats[i] && r->many * r->side < CHAINS && tg_iterations(r->inner[i]) > CHAINS;
+    if (chains && tg_iterations(r->inner[i]) % CHAINS == 0) {
       tg_say(w, "split %s %u as %s.o %s.c", name, CHAINS, b, b);
       tg_say(w, "upcast %s.c", b);
       name = tg_format(w->env, "%s.o", b);
@@ -632,7 +631,7 @@ static void say_words(const row_nest *r, tg_words *w, uint32_t depth, const tg_u
     tg_say(w, "unroll %s", name);
   }
   spread_row(r, w);
-  int64_t rows = r->rows ? extent_of(r->rows) / r->side : 1;
+  int64_t rows = r->rows ? tg_iterations(r->rows) / r->side : 1;
   bool several = r->warps == 1 && !r->across && rows > (int64_t)n->l->target->threads * ROWS_A_GROUP &&
                  rows % ROWS_A_GROUP == 0;
   for (uint32_t d = depth - (r->alongs && !r->statements); d-- > 0;) {

@@ -11,13 +11,9 @@ enum {
   RUN_BYTES = 16       /* neighbours of a thread: the widest access */
 };
 
-static int64_t extent_of(const tg_uop *range) {
-  return tg_extent(range)->op == TG_OP_CONST ? tg_extent(range)->arg : -1;
-}
-
 static int64_t block_of(const tg_nest *n, const tg_uop *end) {
   int64_t lanes = n->l->target->lanes, run = RUN_BYTES / tg_type_bytes(tg_stored(end->src[1])->type);
-  int64_t block = WARPS * lanes * (run < 1 ? 1 : run), extent = extent_of(end->src[0]);
+  int64_t block = WARPS * lanes * (run < 1 ? 1 : run), extent = tg_iterations(end->src[0]);
   while (block > lanes && extent > 0 && block / 2 >= extent) block /= 2;
   return block;
 }
@@ -40,7 +36,7 @@ static const tg_uop *scan_below(tg_nest *n, const tg_uop *u, double *around) {
     tg_kind kind = tg_range_kind(u->src[0]);
     if (tg_scan_of(&n->s, u)) return kind == TG_LOOP ? u : NULL;
     if (kind != TG_LOOP && kind != TG_GLOBAL) return NULL;
-    *around = *around > 0 && extent_of(u->src[0]) > 0 ? *around * (double)extent_of(u->src[0]) : -1;
+    *around = *around > 0 && tg_iterations(u->src[0]) > 0 ? *around * (double)tg_iterations(u->src[0]) : -1;
   }
   return NULL;
 }
@@ -50,7 +46,7 @@ bool tg_device_scan(tg_nest *n, const tg_uop *top) {
   const tg_uop *end = scan_below(n, top, &around);
   if (!end || tg_type_bytes(tg_stored(end->src[1])->type) > RUN_BYTES) return false;
   const char *name = tg_device_name(n, end->src[0]), *b = tg_nest_base(n, name);
-  int64_t block = block_of(n, end), extent = extent_of(end->src[0]);
+  int64_t block = block_of(n, end), extent = tg_iterations(end->src[0]);
   int64_t part = around > 0 && extent > 0 ? part_of(n, extent, around, block) : 0;
   if (part && tg_device_word(n, "thread %s %lld as %s.p %s.q", name, (long long)part, b, b))
     name = tg_format(&n->j->env, "%s.q", b);

@@ -28,10 +28,6 @@ typedef struct {
   int64_t keys;
 } scores;
 
-static int64_t extent_of(const tg_uop *range) {
-  return tg_extent(range)->op == TG_OP_CONST ? tg_extent(range)->arg : -1;
-}
-
 static bool in_registers(const tg_nest *n, const tg_uop *access) {
   return tg_buffer_info(n->j, access->src[0])->space == TG_SPACE_REG;
 }
@@ -41,20 +37,20 @@ static bool in_registers(const tg_nest *n, const tg_uop *access) {
 static uint64_t local_bytes(const scores *c) {
   const tg_key_product *s = &c->found.score, *o = &c->found.result;
   uint64_t pad = UNIT, keys = (uint64_t)c->keys, bytes = (uint64_t)tg_type_bytes(s->b->type);
-  uint64_t blocks = keys * ((uint64_t)extent_of(s->sum) * bytes + pad) +
-                    (uint64_t)extent_of(o->sum) * ((uint64_t)extent_of(o->columns) * bytes + pad);
-  uint64_t rows = (uint64_t)extent_of(s->rows), held = rows * keys * (uint64_t)tg_type_bytes(o->a->type);
-  if (c->query) held += rows * (uint64_t)extent_of(s->sum) * (uint64_t)tg_type_bytes(s->a->type);
+  uint64_t blocks = keys * ((uint64_t)tg_iterations(s->sum) * bytes + pad) +
+                    (uint64_t)tg_iterations(o->sum) * ((uint64_t)tg_iterations(o->columns) * bytes + pad);
+  uint64_t rows = (uint64_t)tg_iterations(s->rows), held = rows * keys * (uint64_t)tg_type_bytes(o->a->type);
+  if (c->query) held += rows * (uint64_t)tg_iterations(s->sum) * (uint64_t)tg_type_bytes(s->a->type);
   return c->stages * blocks + held;
 }
 
 static bool find_sizes(scores *c) {
   const tg_target *t = c->found.n->l->target;
   const tg_key_product *s = &c->found.score, *o = &c->found.result;
-  int64_t rows = extent_of(s->rows), out = extent_of(o->columns), head = extent_of(s->sum);
-  c->keys = extent_of(s->columns);
-  if (rows < 1 || c->keys < 2 || out < 2 || head < 1 || rows != extent_of(o->rows) || extent_of(o->sum) != c->keys)
-    return false;
+  int64_t rows = tg_iterations(s->rows), out = tg_iterations(o->columns), head = tg_iterations(s->sum);
+  c->keys = tg_iterations(s->columns);
+  if (rows != tg_iterations(o->rows) || tg_iterations(o->sum) != c->keys) return false;
+  if (rows < 1 || c->keys < 2 || out < 2 || head < 1) return false;
   for (c->width = t->lanes; c->width > 1 && (c->keys % c->width || out % c->width);) c->width /= 2;
   c->beside = t->lanes / c->width;
   for (c->own = MOST_ROWS; c->own > 1; c->own /= 2)
@@ -77,7 +73,7 @@ static bool copy(const scores *c, const tg_key_product *p, const char *name) {
   const bool terms = at.along_terms;   /* rows of the copy are those of memory: along the terms, or the columns */
   uint32_t bytes = (uint32_t)tg_type_bytes(p->b->type), vector = at.vector;
   const char *depth = c->stages > 1 ? tg_format(&n->j->env, " depth=%u", c->stages) : "", *along = "1";
-  int64_t length = extent_of(terms ? p->sum : p->columns);
+  int64_t length = tg_iterations(terms ? p->sum : p->columns);
   while (vector > 1 && length % vector) vector /= 2;
   if (!tg_device_word(n, "stage %s at %s as %s[d%u, d%u] pitch=%lld%s", tg_buffer_info(n->j, p->b->src[0])->name,
                       tg_axis_name(&n->s, c->found.keys), name, terms ? at.own : at.term, terms ? at.term : at.own,
@@ -132,7 +128,7 @@ static const tg_uop *next_columns(const scores *c, const tg_uop *score, const tg
       if (u->src[2]->op != TG_OP_RANGE) continue;
       if (tg_define_of(u->src[0]) != score && tg_define_of(u->src[0]) != weights) continue;
       tg_kind kind = tg_range_kind(u->src[2]);
-      if ((kind == TG_LOOP || kind == TG_REDUCE) && extent_of(u->src[2]) == c->keys) return u->src[2];
+      if ((kind == TG_LOOP || kind == TG_REDUCE) && tg_iterations(u->src[2]) == c->keys) return u->src[2];
     }
   }
   return NULL;
@@ -152,7 +148,7 @@ static const tg_uop *sum_of(const scores *c, const tg_uop *tile, int64_t terms) 
     const tg_uop *store = n->s.stores.data[i].store, **order = tg_toposort(n->j, store, &count);
     for (uint32_t k = 0; k < count && tg_define_of(store->src[0]) == tile; k++) {
       const tg_uop *range = order[k]->op == TG_OP_REDUCE ? tg_reduce_ranges(order[k])[0] : NULL;
-      if (range && tg_reduce_info(order[k]).ranges == 1 && extent_of(range) == terms &&
+      if (range && tg_reduce_info(order[k]).ranges == 1 && tg_iterations(range) == terms &&
           tg_range_kind(range) == TG_REDUCE)
         return range;
     }
@@ -169,7 +165,7 @@ static bool write_words(void *user) {
   if (!copy(c, s, c->copy[0]) || !copy(c, o, c->copy[1]) || !rows_along(c)) return false;
   if (c->query && !tg_device_word(n, "place %s memory", c->query)) return false;
   if (!tg_device_word(n, "place %s memory", c->weights)) return false;
-  int64_t head = extent_of(s->sum), out = extent_of(o->columns);
+  int64_t head = tg_iterations(s->sum), out = tg_iterations(o->columns);
   if (!(range = sum_of(c, score, head)) || !write_out(n, tg_device_name(n, range), head)) return false;
   if (!(range = sum_of(c, result, c->keys)) || !write_out(n, tg_device_name(n, range), c->keys)) return false;
   while ((range = next_columns(c, score, weights, result)))

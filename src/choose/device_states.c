@@ -22,10 +22,6 @@ typedef struct {
   int64_t states, own, together, steps;
 } states;
 
-static int64_t extent_of(const tg_uop *range) {
-  return tg_extent(range)->op == TG_OP_CONST ? tg_extent(range)->arg : -1;
-}
-
 /* The END of the loop now; NULL: it is split. */
 static const tg_uop *loop_of(const tg_nest *n, const tg_uop *range) {
   for (uint32_t i = 0; i < n->s.sites.n; i++)
@@ -45,7 +41,7 @@ static bool find(states *c, const tg_uop *u, uint32_t depth) {
     const tg_uop *v = u->src[i];
     if (v->op == TG_OP_DEFINE && v->n && (v->n > 1 || v->src[0]->op != TG_OP_CONST)) return false;
     if (v->op != TG_OP_END) continue;
-    int64_t extent = extent_of(v->src[0]);
+    int64_t extent = tg_iterations(v->src[0]);
     if (tg_range_kind(v->src[0]) != TG_LOOP) return false;
     if (!stores_only(v)) {
       if (depth || c->steps) return false;
@@ -64,7 +60,8 @@ static const tg_uop *next_states(const states *c, const tg_uop *u) {
   for (uint32_t i = 1; i < u->n; i++) {
     const tg_uop *v = u->src[i], *range;
     if (v->op != TG_OP_END) continue;
-    if (stores_only(v) && tg_range_kind(v->src[0]) == TG_LOOP && extent_of(v->src[0]) == c->states) return v->src[0];
+    bool is_loop = tg_range_kind(v->src[0]) == TG_LOOP;
+    if (is_loop && stores_only(v) && tg_iterations(v->src[0]) == c->states) return v->src[0];
     if ((range = next_states(c, v))) return range;
   }
   return NULL;
@@ -77,7 +74,8 @@ static bool sums_of_states(const states *c) {
   for (uint32_t i = 0; i < count; i++) {
     if (order[i]->op != TG_OP_REDUCE) continue;
     tg_reduce_arg a = tg_reduce_info(order[i]);
-    if (a.ranges != 1 || a.in_order || a.generic || extent_of(tg_reduce_ranges(order[i])[0]) != c->states) return false;
+    if (a.ranges != 1 || a.in_order || a.generic) return false;
+    if (tg_iterations(tg_reduce_ranges(order[i])[0]) != c->states) return false;
   }
   return true;
 }
@@ -91,7 +89,7 @@ static bool find_sizes(states *c, double iterations) {
     if (threads / (double)(2 * c->own * lanes) < wanted) break;
   while (warps < MOST_WARPS && threads / (double)(2 * warps * c->own * lanes) >= wanted) warps *= 2;
   c->together = warps * lanes * c->own / c->states;
-  return c->together > 1 && extent_of(c->around) % c->together == 0;
+  return c->together > 1 && tg_iterations(c->around) % c->together == 0;
 }
 
 static bool write_words(void *user) {
@@ -124,8 +122,8 @@ bool tg_device_states(tg_nest *n, uint32_t depth, const tg_uop *const *chain) {
   const char *why;
   double iterations = 1;
   for (uint32_t d = 0; d < depth; d++) {
-    if (extent_of(chain[d]->src[0]) < 1 || tg_range_kind(chain[d]->src[0]) != TG_LOOP) return false;
-    iterations *= (double)extent_of(chain[d]->src[0]);
+    if (tg_iterations(chain[d]->src[0]) < 1 || tg_range_kind(chain[d]->src[0]) != TG_LOOP) return false;
+    iterations *= (double)tg_iterations(chain[d]->src[0]);
   }
   return !n->versioned && find(&c, c.list, 0) && c.states && sums_of_states(&c) && find_sizes(&c, iterations) &&
          tg_range_verdict(&n->s, c.list, &why) == TG_INDEPENDENT && tg_device_all(n, write_words, &c);

@@ -8,17 +8,13 @@
 
 enum { MOST_STEPS = 64 };   /* each is code of its own */
 
-static int64_t extent_of(const tg_uop *range) {
-  return tg_extent(range)->op == TG_OP_CONST ? tg_extent(range)->arg : -1;
-}
-
 /* Bytes that all iterations of the loops of a nest access; 0: there is a statement that is no loop or store. */
 static double bytes_of(tg_nest *n, const tg_uop *u, double times) {
   double bytes = 0, one;
   uint32_t count;
   if (u->op == TG_OP_END) {
     for (uint32_t i = 1; i < u->n; i++) {
-      if (!(one = bytes_of(n, u->src[i], times * tg_nest_trips(extent_of(u->src[0]))))) return 0;
+      if (!(one = bytes_of(n, u->src[i], times * tg_nest_trips(tg_iterations(u->src[0]))))) return 0;
       bytes += one;
     }
     return bytes;
@@ -46,7 +42,7 @@ static bool pays(tg_nest *n, const tg_uop *end) {
 static bool is_steps(tg_nest *n, const tg_uop *end) {
   const char *why;
   if (end->op != TG_OP_END || tg_range_kind(end->src[0]) != TG_LOOP || tg_is_merge(end)) return false;
-  int64_t extent = extent_of(end->src[0]);
+  int64_t extent = tg_iterations(end->src[0]);
   if (extent < 2 || extent > MOST_STEPS || !pays(n, end)) return false;
   for (uint32_t i = 1; i < end->n; i++) {
     const tg_uop *inner = end->src[i];
@@ -62,7 +58,7 @@ static bool write_words(void *user) {
   tg_nest *n = c->n;
   const char *name = tg_device_name(n, c->top->src[0]), *b = tg_nest_base(n, name);
   const bool several = c->top->n > 2;
-  for (int64_t i = 0; i + 1 < extent_of(c->top->src[0]); i++) {
+  for (int64_t i = 0; i + 1 < tg_iterations(c->top->src[0]); i++) {
     if (!tg_device_word(n, "cut %s first as %s.%lld %s.on%lld", name, b, (long long)i, b, (long long)i)) return false;
     if (several && !tg_device_word(n, "fission %s.%lld", b, (long long)i)) return false;
     name = tg_format(&n->j->env, "%s.on%lld", b, (long long)i);

@@ -22,10 +22,6 @@ typedef struct {
   uint32_t vector;
 } sums;
 
-static int64_t extent_of(const tg_uop *range) {
-  return tg_extent(range)->op == TG_OP_CONST ? tg_extent(range)->arg : -1;
-}
-
 static int64_t elements_of(const tg_uop *define) {
   int64_t all = 1;
   if (define->arg >> 32 & TG_STRIDED) return -1;
@@ -68,7 +64,7 @@ static bool find(sums *c, uint32_t depth, const tg_uop *const *chain) {
   if (tg_range_kind(c->range) != TG_LOOP || !tg_loads_below(c->n->j, c->store) ||
       tg_access_motion(c->n->j, c->store, c->range) == TG_STILL)
     return false;
-  c->extent = extent_of(c->range);
+  c->extent = tg_iterations(c->range);
   c->elements = elements_of(tg_define_of(c->store->src[0]));
   c->vector = vector_of(c);
   return true;

@@ -12,10 +12,6 @@
 
 enum { MOST_WARPS = 16, MOST_COPIES = 8 };
 
-static int64_t extent_of(const tg_uop *range) {
-  return tg_extent(range)->op == TG_OP_CONST ? tg_extent(range)->arg : -1;
-}
-
 static bool is_tile(const tg_nest *n, const tg_uop *store) {
   return tg_buffer_info(n->j, store->src[0])->space == TG_SPACE_REG;
 }
@@ -41,16 +37,16 @@ static const tg_uop *terms_of(tg_nest *n, const tg_uop *loop, const tg_uop *stor
   for (uint32_t i = 0; i < count && terms; i++)
     if (order[i]->op == TG_OP_LOAD && tg_access_motion(n->j, order[i], terms) == TG_CONTIGUOUS)
       apart |= tg_uses(n->j, order[i], loop) && tg_access_motion(n->j, order[i], loop) != TG_CONTIGUOUS;
-  return apart && tg_range_kind(terms) == TG_REDUCE && extent_of(terms) >= n->l->target->lanes ? terms : NULL;
+  return apart && tg_range_kind(terms) == TG_REDUCE && tg_iterations(terms) >= n->l->target->lanes ? terms : NULL;
 }
 
 /* Lanes along a range, whose other iterations are copies if they are few. */
 static void say_lanes(tg_nest *n, tg_words *w, const tg_uop *range) {
   const char *name = tg_device_name(n, range), *b = tg_nest_base(n, name);
   int64_t lanes = n->l->target->lanes;
-  if (extent_of(range) > lanes) {
+  if (tg_iterations(range) > lanes) {
     tg_say(w, "split %s %lld as %s.c %s.l", name, (long long)lanes, b, b);
-    if (extent_of(range) <= MOST_COPIES * lanes) tg_say(w, "upcast %s.c", b);
+    if (tg_iterations(range) <= MOST_COPIES * lanes) tg_say(w, "upcast %s.c", b);
     name = tg_format(w->env, "%s.l", b);
   }
   tg_say(w, "lane %s", name);
@@ -68,7 +64,7 @@ bool tg_device_terms(tg_nest *n, const tg_uop *body) {
   }
   if (!terms) return false;
   int64_t warps = t->max_threads / t->lanes;
-  while (warps > MOST_WARPS || warps > extent_of(row)) warps /= 2;
+  while (warps > MOST_WARPS || warps > tg_iterations(row)) warps /= 2;
   if (warps < 2) return false;
   const char *name = tg_device_name(n, row), *b = tg_nest_base(n, name);
   tg_say(&w, "split %s %lld as %s.c %s.w", name, (long long)warps, b, b);
@@ -76,7 +72,7 @@ bool tg_device_terms(tg_nest *n, const tg_uop *body) {
   say_lanes(n, &w, terms);
   for (uint32_t i = 1; i < body->n; i++) {
     const tg_uop *store = store_of(body->src[i]);
-    if (!store || is_tile(n, store) || extent_of(body->src[i]->src[0]) < t->lanes) continue;
+    if (!store || is_tile(n, store) || tg_iterations(body->src[i]->src[0]) < t->lanes) continue;
     if (tg_access_motion(n->j, store, body->src[i]->src[0]) == TG_CONTIGUOUS) say_lanes(n, &w, body->src[i]->src[0]);
   }
   return tg_device_try(n, &w);

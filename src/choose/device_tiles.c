@@ -5,10 +5,6 @@
 #include "choose/device_product.h"
 #include "ranges/ranges.h"
 
-static int64_t extent_of(const tg_uop *range) {
-  return tg_extent(range)->op == TG_OP_CONST ? tg_extent(range)->arg : -1;
-}
-
 enum {
   TYPICAL = 4096,            /* what a size that is not known counts as */
   MOST_ELEMENTS = 1 << 26,   /* of the memory of all parts */
@@ -63,7 +59,7 @@ static double waves_of(const tg_target *t, double groups) {
 /* An extent as it counts: what it is typically, or the most that it is, if that is less. most: likewise, unless 0. */
 static int64_t counted(const tg_device_product *c, const tg_uop *range, int64_t most) {
   tg_i128 hi = tg_bounds_of(c->n->j, tg_extent(range)).hi;
-  int64_t extent = extent_of(range);
+  int64_t extent = tg_iterations(range);
   if (extent < 0) extent = hi > 0 && hi < TYPICAL ? (int64_t)hi : TYPICAL;
   return most && most < extent ? most : extent;
 }
@@ -226,8 +222,8 @@ static uint32_t thread_terms(const tg_device_product *c, int64_t terms, uint64_t
 /* So few rows that most of a tile of them would be empty, where a thread has all of them otherwise: by rows along the
  * terms (device_rows.c), or by warps that share the sum (device_plain.c). */
 static bool is_narrow(const tg_device_product *c) {
-  int64_t rows = c->fused[0] ? c->fused[0] : extent_of(c->a.loop);
-  int64_t columns = c->fused[1] ? c->fused[1] : extent_of(c->b.loop);
+  int64_t rows = c->fused[0] ? c->fused[0] : tg_iterations(c->a.loop);
+  int64_t columns = c->fused[1] ? c->fused[1] : tg_iterations(c->b.loop);
   bool terms = c->a.along_terms && c->b.along_terms;
   if (rows_of(c) == 1) return true;
   return !c->fused[2] && ((rows > 0 && rows <= (terms ? NARROW : NARROW / 2)) ||
@@ -238,7 +234,7 @@ static bool is_narrow(const tg_device_product *c) {
 bool tg_device_product_elements(tg_device_product *c) {
   const tg_target *t = c->n->l->target;
   uint32_t bytes = (uint32_t)tg_type_bytes(c->reduce->type), threads = TG_SIDE * TG_SIDE, best = 0;
-  int64_t terms = c->fused[2] ? c->fused[2] : extent_of(c->sum);
+  int64_t terms = c->fused[2] ? c->fused[2] : tg_iterations(c->sum);
   double least = 0;
   uint32_t parts = 1, block = 0;
   if (c->row || (terms >= 0 && terms < (c->fused[2] ? 2 * THREAD_TERMS : FEWEST_TERMS)) || !t->core_macs) return false;

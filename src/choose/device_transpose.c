@@ -28,10 +28,6 @@ typedef struct {
   uint32_t loads_n;
 } transpose;
 
-static int64_t extent_of(const tg_uop *range) {
-  return tg_extent(range)->op == TG_OP_CONST ? tg_extent(range)->arg : -1;
-}
-
 /* Elements that a lane takes at once, so that it copies a bank's bytes. */
 static int64_t run_of(const tg_uop *access) {
   int64_t bytes = tg_type_bytes(tg_define_of(access->src[0])->type);
@@ -71,7 +67,7 @@ static bool find_loads(transpose *t) {
 
 /* A loop of which at least a block's half is there, or whose extent is not known. */
 static bool is_long(const tg_nest *n, const tg_uop *range) {
-  int64_t extent = extent_of(range);
+  int64_t extent = tg_iterations(range);
   return tg_range_kind(range) == TG_LOOP && (extent < 0 || extent >= n->l->target->lanes);
 }
 

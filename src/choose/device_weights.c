@@ -52,10 +52,6 @@ typedef struct {
   uint32_t own;                             /* neighbours along the terms that a lane has of a column */
 } weights;
 
-static int64_t extent_of(const tg_uop *range) {
-  return tg_extent(range)->op == TG_OP_CONST ? tg_extent(range)->arg : -1;
-}
-
 /* ---- is it that product? ---- */
 
 static bool is_sum(const tg_uop *u) {
@@ -63,7 +59,7 @@ static bool is_sum(const tg_uop *u) {
   tg_reduce_arg a = tg_reduce_info(u);
   tg_kind kind = tg_range_kind(tg_reduce_ranges(u)[0]);
   return !a.generic && !a.in_order && a.op == TG_OP_ADD && a.ranges == 1 && (kind == TG_REDUCE || kind == TG_LOOP) &&
-         extent_of(tg_reduce_ranges(u)[0]) > 0;
+         tg_iterations(tg_reduce_ranges(u)[0]) > 0;
 }
 
 static bool find_sums(weights *c) {
@@ -136,7 +132,7 @@ static bool is_other(weights *c, const tg_uop *u) {
 
 static bool find_factors(weights *c) {
   const tg_uop *product = c->inner->src[0];
-  c->group = extent_of(c->k);
+  c->group = tg_iterations(c->k);
   if (product->op != TG_OP_MUL || c->group % PIECE) return false;
   for (int turned = 0; turned < 2; turned++)
     if (are_weights(c, product->src[turned]) && is_other(c, product->src[!turned])) return true;
@@ -192,7 +188,7 @@ static bool find(weights *c, uint32_t depth, const tg_uop *const *chain) {
   for (uint32_t d = 0; d < depth; d++) {
     const tg_uop *r = chain[d]->src[0];
     bool of_x = tg_uses(j, c->x, r), of_weights = tg_uses(j, c->weights, r);
-    bool one = !of_x && !of_weights && extent_of(r) == 1;   /* the only row of x */
+    bool one = !of_x && !of_weights && tg_iterations(r) == 1;   /* the only row of x */
     if (tg_range_kind(r) != TG_LOOP || tg_loads_below(j, tg_extent(r)) || (of_x == of_weights && !one)) return false;
     if ((of_weights ? c->n_ : c->m)) return false;
     if (of_weights) c->n_ = r;
@@ -230,7 +226,7 @@ static bool has_room(const weights *c) {
 /* The longest block that has room, of groups, or of terms where there are none. */
 static bool find_block(weights *c) {
   const tg_target *t = c->n->l->target;
-  const int64_t all = extent_of(c->g ? c->g : c->k), least = c->g ? 1 : PIECE, of = c->g ? c->group : 1;
+  const int64_t all = tg_iterations(c->g ? c->g : c->k), least = c->g ? 1 : PIECE, of = c->g ? c->group : 1;
   for (int64_t size = MOST_TERMS / of; size >= least; size /= 2) {
     if (size > least && all % size) continue;
     if (c->g) c->block = size;
@@ -246,7 +242,7 @@ static bool find_block(weights *c) {
 /* Half of LOCAL memory, so that a second group computes while one waits; as large a tile as leaves each core two. */
 static bool choose(weights *c) {
   const tg_target *t = c->n->l->target;
-  int64_t rows = (int64_t)tg_bounds_of(c->n->j, tg_extent(c->m)).hi, most = MOST_ROWS, all = extent_of(c->n_);
+  int64_t rows = (int64_t)tg_bounds_of(c->n->j, tg_extent(c->m)).hi, most = MOST_ROWS, all = tg_iterations(c->n_);
   if (rows < most) most = rows;
   const uint32_t side = c->columns ? c->row->m : c->row->n;
   c->rows = (uint32_t)(most + side - 1) / side * side;

@@ -176,10 +176,6 @@ void tg_nest_mark(tg_nest *n, const char *name, bool lanes) {
   for (uint32_t i = 0; i < axis.n; i++) n->done[tg_range_ordinal(axis.site[i].range)] |= lanes ? DONE | LANES : DONE;
 }
 
-static int64_t constant_extent(const tg_uop *range) {
-  return tg_extent(range)->op == TG_OP_CONST ? tg_extent(range)->arg : -1;
-}
-
 /* The extent as text; NULL if it depends on a loop or on memory, not on parameters and constants alone. */
 static const char *extent_text(tg_nest *n, const tg_uop *range) {
   uint32_t count;
@@ -221,7 +217,7 @@ static void read_reduce(tg_nest *n, const tg_uop *reduce, const tg_uop *store) {
   r.range = tg_reduce_ranges(reduce)[r.at];
   r.name = tg_axis_name(&n->s, r.range);
   r.base = tg_nest_base(n, r.name);
-  r.extent = constant_extent(r.range);
+  r.extent = tg_iterations(r.range);
   r.extent_text = extent_text(n, r.range);
   tg_push(&j->env, &n->reductions, r);
 }
@@ -237,7 +233,7 @@ typedef struct around {
 static double shared_by(const tg_nest *n, const tg_uop *value, const around *a) {
   double times = 1;
   for (; a; a = a->up)
-    if (!tg_uses(n->j, value, a->range)) times *= tg_nest_trips(constant_extent(a->range));
+    if (!tg_uses(n->j, value, a->range)) times *= tg_nest_trips(tg_iterations(a->range));
   return times;
 }
 
@@ -267,7 +263,7 @@ static void read_store(tg_nest *n, const tg_uop *store, double times, const arou
     read_reduce(n, u, store);
     double all = 1;
     for (uint32_t k = 0; k < tg_reduce_info(u).ranges; k++)
-      all *= tg_nest_trips(constant_extent(tg_reduce_ranges(u)[k]));
+      all *= tg_nest_trips(tg_iterations(tg_reduce_ranges(u)[k]));
     terms = fmax(terms, all / shared_by(n, u, loops));
   }
   n->work += times * terms * (ops + 1);
@@ -279,16 +275,16 @@ static void read_statements(tg_nest *n, const tg_uop *u, double times, double co
   if (u->op == TG_OP_STORE) read_store(n, u, times, loops);
   if (u->op != TG_OP_END || tg_is_merge(u)) return;
   n->threads &= tg_range_kind(u->src[0]) != TG_THREAD;
-  if (author_fixed(u->src[0])) copies = fmin(copies * tg_nest_trips(constant_extent(u->src[0])), 1 << 20);
+  if (author_fixed(u->src[0])) copies = fmin(copies * tg_nest_trips(tg_iterations(u->src[0])), 1 << 20);
   if (copies > n->copies) n->copies = (uint32_t)copies;
   around here = {.up = loops, .range = u->src[0]};
-  times *= tg_nest_trips(constant_extent(u->src[0]));
+  times *= tg_nest_trips(tg_iterations(u->src[0]));
   for (uint32_t i = 1; i < u->n; i++) read_statements(n, u->src[i], times, copies, &here);
 }
 
 tg_nest_loop tg_nest_read_loop(tg_nest *n, const tg_uop *end) {
   tg_nest_loop l = {.end = end, .range = end->src[0], .name = tg_axis_name(&n->s, end->src[0]),
-                    .extent = constant_extent(end->src[0]), .extent_text = extent_text(n, end->src[0])};
+                    .extent = tg_iterations(end->src[0]), .extent_text = extent_text(n, end->src[0])};
   tg_nest_axis a = tg_nest_axis_of(n, l.name);
   l.parallel = a.parallel;
   l.lockstep = a.lockstep;

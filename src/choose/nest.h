@@ -17,6 +17,16 @@ typedef enum {
   TG_RUNG_NOTHING
 } tg_rung;
 
+/* Iterations of a range; -1: they are no constant. */
+static inline int64_t tg_iterations(const tg_uop *range) {
+  return tg_extent(range)->op == TG_OP_CONST ? tg_extent(range)->arg : -1;
+}
+
+/* Has no word given it a kind? */
+static inline bool tg_is_free(const tg_uop *range) {
+  return tg_range_kind(range) == TG_LOOP || tg_range_kind(range) == TG_REDUCE;
+}
+
 typedef struct {
   const tg_uop *end, *range;
   const char *name;               /* what an opt calls it */
