@@ -8,7 +8,7 @@
  * and no load. */
 #include "jit/emit.h"
 
-enum { LEAST = 16 };   /* bytes of a vector */
+enum { LEAST = 16 };   /* bytes of a vector, and of the one kind that AArch64's inline assembly takes */
 
 static bool is_cell(const tg_emitter *e, const tg_uop *access) {
   return e->buffers[(uint32_t)tg_define_of(access->src[0])->arg].memory == MEMORY_CELLS;
@@ -21,8 +21,9 @@ static bool sets_element(const tg_emitter *e, const tg_uop *u) {
 
 static bool is_register(const tg_emitter *e, const tg_uop *value) {
   uint64_t bytes = (uint64_t)tg_type_bytes(value->type) * value->lanes;
+  uint32_t most = e->target->arch == TG_ARCH_X86_64 ? e->target->vector_bytes : LEAST;
   bool type = value->type == TG_F32 || value->type == TG_F64;
-  return type && bytes >= LEAST && bytes <= e->target->vector_bytes && !(bytes & (bytes - 1));
+  return type && bytes >= LEAST && bytes <= most && !(bytes & (bytes - 1));
 }
 
 static bool same_element(const tg_uop *a, const tg_uop *b) {
