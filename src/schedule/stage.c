@@ -168,11 +168,14 @@ static void measure_iterations(staging *g, const tg_uop *load) {
   for (uint32_t d = 0; d < g->rank; d++) {
     const tg_uop *r = g->iteration[d] = moving(g, &g->axis[d], load);
     if (!r) tg_fail_at(j, g->o->pos, "stage %s at %s: its read is the same in all of %s", b, at, g->o->of[d]);
-    if (tg_extent(r)->op != TG_OP_CONST)
-      tg_fail_at(j, g->o->pos, "stage %s at %s: the extent of %s is not constant", b, at, g->o->of[d]);
+    tg_i128 most = tg_bounds_of(j, tg_extent(r)).hi;
+    g->span[d] = span_of(g, r);
+    if (tg_extent(r)->op != TG_OP_CONST && (!g->span[d] || most > (tg_i128)1 << 40))
+      tg_fail_at(j, g->o->pos, "stage %s at %s: the extent of %s %s", b, at, g->o->of[d],
+                 g->span[d] ? "has no constant bound" : "is not known where the copy is made");
     g->base[d] = tg_index(j, 0);
     g->lo[d] = 0;
-    g->hi[d] = tg_extent(r)->arg < 1 ? 0 : tg_extent(r)->arg - 1;
+    g->hi[d] = most < 1 ? 0 : most - 1;
   }
   const tg_uop **order = tg_toposort(j, load, &n);
   for (uint32_t i = 0; i < n; i++)
@@ -374,14 +377,16 @@ static const tg_uop *element(staging *g, const tg_uop *const *offset, bool whole
   return gate && g->fill != converted(g, zero) ? tg_op3(j, TG_OP_WHERE, gate, value, g->fill) : value;
 }
 
-/* `of`: the read in an iteration of its ranges, as it is there; what a digit rounds up is 0. */
-static const tg_uop *iteration(staging *g, const tg_uop *const *offset) {
+/* `of`: the read in an iteration of its ranges, as it is there; what a digit rounds up is 0. whole: as above. */
+static const tg_uop *iteration(staging *g, const tg_uop *const *offset, bool whole) {
   tg_job *j = g->s->j;
   const tg_uop *load = tg_substitute(j, g->first, g->rank, g->iteration, offset), *gate = tg_gate(load);
   const tg_uop *beyond = gate ? tg_alternative(load) : tg_zero(j, load->type);
-  for (uint32_t d = 0; d < g->rank; d++)
-    if (tg_bounds_of(j, offset[d]).hi > g->hi[d])
-      gate = tg_and(j, tg_op2(j, TG_OP_LE, offset[d], tg_index(j, (int64_t)g->hi[d])), gate);
+  for (uint32_t d = 0; d < g->rank; d++) {
+    const tg_uop *inside = tg_op2(j, TG_OP_LT, offset[d], tg_extent(g->iteration[d]));
+    if (!tg_proves(j, NULL, inside)) gate = tg_and(j, inside, gate);
+  }
+  if (!whole) gate = tg_and(j, within_source(g, load->src + 1), gate);
   if (gate != tg_gate(load)) load = tg_load(j, load->src[0], load->src + 1, gate, beyond, 0);
   return converted(g, load);
 }
@@ -412,7 +417,7 @@ static const tg_uop *fill_nest(staging *g, const tg_uop *const *again, const tg_
   }
   for (uint32_t i = 0; i < g->layout.n; i++)
     idx[at++] = tg_digits_swizzled(s, &g->layout.digit[i], ranges[i], offset);
-  const tg_uop *value = *g->o->of ? iteration(g, offset) : element(g, offset, whole);
+  const tg_uop *value = *g->o->of ? iteration(g, offset, whole) : element(g, offset, whole);
   const tg_uop *u = tg_store(j, g->copy, idx, value, NULL, 0);
   tg_set_pos(j, u, g->o->pos);
   for (uint32_t i = g->layout.n; i-- > 0;) {
