@@ -262,11 +262,12 @@ bool tg_nest_keeps_blocks(const tg_nest *n, const tg_nest_reduce *sum) {
 /* Terms of the sum in a panel: all there may be, or as many as a part of the second cache holds; 0: no panel. */
 static int64_t panel_terms(const tg_nest *n, const roles *r, tile t, double width) {
   double row = width * tg_type_bytes(r->panel->type), whole = 4e6;
-  if (!n->l->target->l2 || tg_reduce_info(r->sum->reduce).ranges != 1 || !r->sum->extent_text)
-    return 0;
+  tg_i128 most = tg_bounds_of(n->j, tg_extent(r->sum->range)).hi;
+  if (!n->l->target->l2 || tg_reduce_info(r->sum->reduce).ranges != 1 || !r->sum->extent_text) return 0;
+  if (most < 2 && read_twice(n, r)) return 0;   /* what the access reads does not move with one term */
   /* without a copy each sum would run along the terms alone */
   if (r->rows >= 0 && r->rows < (r->across ? 8 : 4 * (int64_t)t.rows)) return 0;
-  if (row * (double)tg_bounds_of(n->j, tg_extent(r->sum->range)).hi < whole) return INT64_MAX;
+  if (row * (double)most < whole) return INT64_MAX;
   if (r->sum->extent >= 0 || !tg_nest_keeps_blocks(n, r->sum)) return 0;
   int64_t terms = 64;
   while (row * (double)terms * 2 <= (double)n->l->target->l2 / 4) terms *= 2;

@@ -167,9 +167,17 @@ static void run_both(tg_job *j, const tg_lowering *l, const tg_uop *before, cons
 
 typedef struct { tg_job *j; job *x; } call;
 
-/* Those of the heuristic, or the lines of the text. */
+/* The heuristic tells of words that it takes back. */
+static void told(void *user, const char *message) {
+  tg_job *j = user;
+  tg_fail(&j->env, TG_EINVAL, "%s", message);
+}
+
+/* Those of the heuristic, all of which are legal, or the lines of the text. */
 static void take_words(tg_job *j, const tg_lowering *l, const tg_uop *raised, const char *words) {
-  if (!strcmp(words, "heuristic\n")) tg_heuristic(j, l, raised);
+  tg_lowering tells = *l;
+  tells.log = told, tells.log_user = j;
+  if (!strcmp(words, "heuristic\n")) tg_heuristic(j, &tells, raised);
   else
     for (const char *at = words; *at;) {
       int line = (int)j->opts.n + 1;
