@@ -544,12 +544,25 @@ static int replay(tg_context *ctx, const tool_args *a) {
   return model.sets ? TOOL_OK : TOOL_WRONG;
 }
 
+static bool is_one_of(const char *stage, const char *const *names) {
+  while (*names && strcmp(stage, *names)) names++;
+  return *names != NULL;
+}
+
+/* Does the stage time points of the file? */
+static bool is_timed(const char *stage) {
+  return stage && is_one_of(stage, (const char *const[]){"again", "first", "confirm", NULL});
+}
+
 int bench_model(const tool_args *a) {
   tg_context *ctx;
   if (!a->sweep) return fprintf(stderr, "tg bench model: --sweep FILE names the file of points\n"), TOOL_USAGE;
+  if (a->stage && !is_timed(a->stage) && !is_one_of(a->stage, (const char *const[]){"build", "columns", NULL}))
+    return fprintf(stderr, "tg bench model: there is no stage '%s': build, again, first, confirm or columns\n", a->stage),
+           TOOL_USAGE;
   if (tg_context_create(&(tg_context_options){.target = a->target, .cache = a->cache, .threads = 1}, &ctx))
     return fprintf(stderr, "tg bench model: no context for '%s'\n", a->target ? a->target : "host"), TOOL_USAGE;
-  if (a->seed && !tg_target_runs_here(&ctx->target))
+  if ((a->seed || is_timed(a->stage)) && !tg_target_runs_here(&ctx->target))
     return fprintf(stderr, "tg bench model: times are of this machine, which cannot run code for %s\n", a->target),
            tg_context_free(ctx), TOOL_USAGE;
   int r = a->seed ? record(ctx, a) : replay(ctx, a);
