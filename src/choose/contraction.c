@@ -264,7 +264,8 @@ static int64_t panel_terms(const tg_nest *n, const roles *r, tile t, double widt
   double row = width * tg_type_bytes(r->panel->type), whole = 4e6;
   tg_i128 most = tg_bounds_of(n->j, tg_extent(r->sum->range)).hi;
   if (!n->l->target->l2 || tg_reduce_info(r->sum->reduce).ranges != 1 || !r->sum->extent_text) return 0;
-  if (most < 2 && read_twice(n, r)) return 0;   /* what the access reads does not move with one term */
+  /* the copy of one access is of what it reads in each term: nothing where it does not move, as in a sum of one */
+  if (read_twice(n, r) && !tg_uses(n->j, r->panel, r->sum->range)) return 0;
   /* without a copy each sum would run along the terms alone */
   if (r->rows >= 0 && r->rows < (r->across ? 8 : 4 * (int64_t)t.rows)) return 0;
   if (row * (double)most < whole) return INT64_MAX;
