@@ -97,6 +97,23 @@ bool tg_device_try(tg_nest *n, const tg_words *words) {
   return a.accepted;
 }
 
+/* Is there a word that gives something this name? */
+static bool is_named(const tg_job *j, const char *name) {
+  const size_t length = strlen(name);
+  for (uint32_t i = 0; i < j->opts.n; i++) {
+    const char *text = j->opts.data[i].text;
+    for (const char *at = strstr(text, name); at; at = strstr(at + 1, name))
+      if (at > text && at[-1] == ' ' && (!at[length] || at[length] == ' ' || at[length] == '[')) return true;
+  }
+  return false;
+}
+
+const char *tg_device_new_name(tg_job *j, const char *name) {
+  const char *made = name;
+  for (unsigned i = 2; is_named(j, made); i++) made = tg_format(&j->env, "%s%u", name, i);
+  return made;
+}
+
 /* ---- perfect nests ---- */
 
 /* The loop that, definitions aside, is the only statement in this one; NULL: there is none. */

@@ -8,6 +8,8 @@
 /* Adds all the words to the list if they are legal together, else none. The program that the heuristic reads stays as
  * it was before them. */
 bool tg_device_try(tg_nest *n, const tg_words *words);
+/* The name, with a number where a nest before (two products of the same weights) has one that is called so. */
+const char *tg_device_new_name(tg_job *j, const char *name);
 /* Adds the word to the schedule, and the program that the heuristic reads becomes what it makes, if it is legal. */
 bool tg_device_word(tg_nest *n, const char *format, ...) TG_PRINTF(2, 3);
 /* The words that `words` adds by tg_device_word, if it returns true; else none: the program is as it was. */

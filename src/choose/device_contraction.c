@@ -99,6 +99,7 @@ static void say_order(const tg_device_product *c, tg_words *w) {
   const char *output = own_name(c, tg_buffer_info(c->n->j, c->store->src[0])->name), *outside = order.data;
   for (const tg_device_product *s = c; s; s = s->next, outside = "") {
     const char *tile = number ? tg_format(w->env, "%s.sum%u", output, number) : tg_format(w->env, "%s.sum", output);
+    tile = tg_device_new_name(c->n->j, tile);
     tg_say(w, "order%s %s.b %s.t %s.t in %s", outside, s->base[2], ib, jb, tile);
     number++;
   }

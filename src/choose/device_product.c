@@ -42,7 +42,7 @@ bool tg_device_operand_lies(tg_job *j, tg_device_operand *o, const tg_uop *sum, 
     return false;
   o->along_terms = tg_access_motion(j, o->load, sum) == TG_CONTIGUOUS;
   if (!o->along_terms && tg_access_motion(j, o->load, o->loop) != TG_CONTIGUOUS) return false;
-  o->copy = tg_format(&j->env, "%s.tile", o->name);
+  o->copy = tg_device_new_name(j, tg_format(&j->env, "%s.tile", o->name));
   o->vector = vector_of(j, o, type);
   return true;
 }
@@ -78,7 +78,7 @@ static bool is_stored(tg_job *j, const tg_uop *u, const tg_uop *define) {
 static bool is_read_alone(tg_nest *n, const tg_uop *load) {
   const tg_buffer *b = tg_buffer_info(n->j, load->src[0]);
   return b->role == TG_ROLE_IN ||
-         (b->space == TG_SPACE_LOCAL && !is_stored(n->j, n->top, tg_define_of(load->src[0])));
+         (b->space != TG_SPACE_REG && !is_stored(n->j, n->top, tg_define_of(load->src[0])));
 }
 
 static bool find_operand(tg_device_product *c, const tg_uop *factor, tg_type type, const tg_uop *loop,
@@ -99,7 +99,7 @@ static void tell_apart(tg_device_product *c) {
     for (uint32_t k = 0; k < i; k++)
       if (tg_define_of(all[i]->load->src[0]) == tg_define_of(all[k]->load->src[0])) {
         all[i]->iterations = all[k]->iterations = true;
-        all[i]->copy = tg_format(&c->n->j->env, "%s.tile%u", all[i]->name, i);
+        all[i]->copy = tg_device_new_name(c->n->j, tg_format(&c->n->j->env, "%s.tile%u", all[i]->name, i));
       }
 }
 

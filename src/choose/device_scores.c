@@ -180,7 +180,8 @@ bool tg_device_scores(tg_nest *n, const tg_uop *innermost) {
   c.rows = tg_device_name(n, s->rows);
   c.weights = tg_buffer_info(n->j, o->a->src[0])->name;
   if (in_registers(n, s->a)) c.query = tg_buffer_info(n->j, s->a->src[0])->name;
-  c.copy[0] = tg_format(&n->j->env, "%s.tile", tg_buffer_info(n->j, s->b->src[0])->name);
-  c.copy[1] = tg_format(&n->j->env, "%s.tile", tg_buffer_info(n->j, o->b->src[0])->name);
+  const tg_uop *const from[2] = {s->b->src[0], o->b->src[0]};
+  for (int i = 0; i < 2; i++)
+    c.copy[i] = tg_device_new_name(n->j, tg_format(&n->j->env, "%s.tile", tg_buffer_info(n->j, from[i])->name));
   return find_sizes(&c) && tg_device_all(n, write_words, &c);
 }

@@ -284,7 +284,8 @@ static const char *in_ring(const weights *c, tg_words *w) {
 static void copy(const weights *c, tg_words *w, const char *at, const tg_uop *load, const tg_uop *range, int64_t rows,
                  int64_t elements, int64_t padding) {
   int64_t unit = UNIT / tg_type_bytes(load->type), threads = (int64_t)c->warps * c->n->l->target->lanes;
-  const char *name = tg_buffer_info(c->n->j, load->src[0])->name, *b = tg_format(w->env, "%s.tile", name);
+  const char *name = tg_buffer_info(c->n->j, load->src[0])->name,
+             *b = tg_device_new_name(c->n->j, tg_format(w->env, "%s.tile", name));
   uint32_t last = tg_access_rank(load) - 1;
   const char *wider = c->columns && load == c->scale && load->type != TG_F32 ? " as f32" : "";
   tg_say(w, "stage %s at %s as %s[d%u, d%u]%s pitch=%lld%s", name, at, b, rows_of(c, load, range), last, wider,
@@ -302,7 +303,8 @@ static void copy(const weights *c, tg_words *w, const char *at, const tg_uop *lo
  * places, so that those of eight rows lie in different banks; where a lane has several, they are that many copies. */
 static void copy_in_order(const weights *c, tg_words *w, const char *at, int64_t rows, int64_t terms) {
   int64_t units = terms / 8, several = c->own / 8, threads = (int64_t)c->warps * c->n->l->target->lanes / units;
-  const char *name = tg_buffer_info(c->n->j, c->x->src[0])->name, *b = tg_format(w->env, "%s.tile", name);
+  const char *name = tg_buffer_info(c->n->j, c->x->src[0])->name,
+             *b = tg_device_new_name(c->n->j, tg_format(w->env, "%s.tile", name));
   uint32_t last = tg_access_rank(c->x) - 1, own = rows_of(c, c->x, c->m), first = several > 1;
   tg_str layout = tg_str_new(w->env);
   if (first) {
@@ -381,7 +383,8 @@ static void write_words(const weights *c, tg_words *w) {
   tg_say(w, "split %s %u as %s.b %s.t", tg_device_name(n, c->m), c->rows, mb, mb);
   tg_say(w, "split %s %u as %s.b %s.t", tg_device_name(n, c->n_), 16 * c->warps * c->tiles, nb, nb);
   if (!c->g) tg_say(w, "split %s %lld as %s.b %s.k", terms, (long long)c->group, kb, kb);
-  tg_say(w, "order %s.b %s.b %s %s.t %s.t in %s.sum", nb, mb, at, mb, nb, tg_buffer_info(n->j, c->store->src[0])->name);
+  tg_say(w, "order %s.b %s.b %s %s.t %s.t in %s", nb, mb, at, mb, nb,
+         tg_device_new_name(n->j, tg_format(w->env, "%s.sum", tg_buffer_info(n->j, c->store->src[0])->name)));
   if (!c->g) terms = tg_format(w->env, "%s.k", kb);
   if (c->block > 1) {
     tg_say(w, "split %s %lld as %s.b %s.s", at, (long long)c->block, gb, gb);

@@ -145,7 +145,7 @@ static void see_operand(windows *c, int f, uint32_t most) {
   const char *name = tg_buffer_info(j, c->load[f]->src[0])->name;
   *o = (tg_device_operand){.load = c->load[f], .loop = c->own[f].range[0], .own = 0, .term = 1,
                            .along_terms = terms > own, .iterations = true,
-                           .name = name, .copy = tg_format(&j->env, "%s.tile", name)};
+                           .name = name, .copy = tg_device_new_name(j, tg_format(&j->env, "%s.tile", name))};
   o->vector = terms > own ? terms : own > 1 ? own : 1;
   o->operations = operations_of(j, c->load[f]);
 }
