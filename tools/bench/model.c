@@ -558,7 +558,8 @@ int bench_model(const tool_args *a) {
   tg_context *ctx;
   if (!a->sweep) return fprintf(stderr, "tg bench model: --sweep FILE names the file of points\n"), TOOL_USAGE;
   if (a->stage && !is_timed(a->stage) && !is_one_of(a->stage, (const char *const[]){"build", "columns", NULL}))
-    return fprintf(stderr, "tg bench model: there is no stage '%s': build, again, first, confirm or columns\n", a->stage),
+    return fprintf(stderr, "tg bench model: there is no stage '%s': build, again, first, confirm or columns\n",
+                   a->stage),
            TOOL_USAGE;
   if (tg_context_create(&(tg_context_options){.target = a->target, .cache = a->cache, .threads = 1}, &ctx))
     return fprintf(stderr, "tg bench model: no context for '%s'\n", a->target ? a->target : "host"), TOOL_USAGE;
