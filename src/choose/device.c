@@ -93,7 +93,9 @@ bool tg_device_try(tg_nest *n, const tg_words *words) {
   tg_schedule before = n->s;
   tg_job_trial(n->j, apply_all, &a, &none);   /* names of copies are free again when the words are applied */
   restore(n, &before);
-  for (uint32_t i = 0; i < words->n && a.accepted; i++) tg_nest_emit(n, "%s", words->data[i]);
+  for (uint32_t i = 0; i < words->n && a.accepted; i++)
+    if (n->steps) tg_device_word(n, "%s", words->data[i]);
+    else tg_nest_emit(n, "%s", words->data[i]);
   return a.accepted;
 }
 
@@ -367,13 +369,12 @@ void tg_nest_device(tg_nest *n) {
   open_sizes(n);
   while (a_sum_in_parts(n)) {}
   while (a_scan(n)) {}
-  bool steps = false;
-  while (a_loop_of_steps(n)) steps = true;
+  while (a_loop_of_steps(n)) n->steps = true;
   uint32_t count = n->s.sink->n;
   for (uint32_t i = count; i-- > 0;) {
     if (n->s.sink->n != count) return;   /* a word has added top-level statements, so i is no longer valid */
     const tg_uop *u = n->top = n->s.sink->src[i];
-    if (steps && is_done(n, u)) continue;
+    if (n->steps && is_done(n, u)) continue;
     if (u->op == TG_OP_END || u->op == TG_OP_STORE) device_nest(n, u);
   }
 }

@@ -8,6 +8,16 @@
 
 enum { MOST_STEPS = 64 };   /* each is code of its own */
 
+/* How many terms of sums around have a load of their own. */
+static double terms_of(tg_nest *n, const tg_uop *load, uint32_t count, const tg_uop *const *order) {
+  double terms = 1;
+  for (uint32_t i = 0; i < count; i++)
+    for (uint32_t k = 0; order[i]->op == TG_OP_REDUCE && k < tg_reduce_info(order[i]).ranges; k++)
+      if (tg_uses(n->j, load, tg_reduce_ranges(order[i])[k]))
+        terms *= tg_nest_trips(tg_iterations(tg_reduce_ranges(order[i])[k]));
+  return terms;
+}
+
 /* Bytes that all iterations of the loops of a nest access; 0: there is a statement that is no loop or store. */
 static double bytes_of(tg_nest *n, const tg_uop *u, double times) {
   double bytes = 0, one;
@@ -23,7 +33,7 @@ static double bytes_of(tg_nest *n, const tg_uop *u, double times) {
   const tg_uop **order = tg_toposort(n->j, u, &count);
   for (uint32_t i = 0; i < count; i++)
     if (order[i]->op == TG_OP_LOAD || order[i] == u)
-      bytes += (double)tg_type_bytes(tg_define_of(order[i]->src[0])->type);
+      bytes += (double)tg_type_bytes(tg_define_of(order[i]->src[0])->type) * terms_of(n, order[i], count, order);
   return bytes * times;
 }
 

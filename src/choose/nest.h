@@ -60,6 +60,7 @@ typedef struct {
   TG_VEC(const tg_uop *) loads;
   double work;                    /* operations, roughly */
   bool versioned;                 /* a device's program has versions for some sizes: names are of one nest */
+  bool steps;                     /* of a loop are nests of their own, and a word is for all copies: it is applied */
   bool fast;                      /* functions will be instructions: words that say so follow the choice */
   bool threads;                   /* tasks are allowed: the author made none */
   uint32_t copies;                /* of statements, by the kinds that ranges have already */
