@@ -162,15 +162,22 @@ static bool has_threads(const tg_nest *n, const tg_uop *range) {
   return false;
 }
 
+typedef struct { tg_nest *n; const tg_uop *range; } spread;
+
+static bool spread_words(void *user) {
+  const spread *c = user;
+  const char *outer;
+  return tg_device_spread(c->n, c->range, "group", &outer);
+}
+
 static bool reductions_along_threads(tg_nest *n, const tg_uop *in) {
   const tg_uop *ranges[NEST_MAX];
-  const char *outer;
   bool any = false;
   uint32_t count = tg_device_contiguous(n, in, NULL, ranges);
   for (uint32_t i = 0; i < count; i++) {
     bool there = false;   /* the range still exists: no word has split it */
     for (uint32_t k = 0; k < n->s.sites.n; k++) there |= n->s.sites.data[k].range == ranges[i];
-    if (there && !has_threads(n, ranges[i])) any |= tg_device_spread(n, ranges[i], "group", &outer);
+    if (there && !has_threads(n, ranges[i])) any |= tg_device_all(n, spread_words, &(spread){n, ranges[i]});
   }
   return any;
 }

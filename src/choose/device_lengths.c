@@ -46,18 +46,27 @@ static bool are_whole(const tg_nest *n, uint32_t depth, const tg_uop *const *cha
   return true;
 }
 
+/* Is another one that has threads among what it adds? They are those of a group already. */
+static bool is_around(tg_nest *n, const tg_uop *reduce, uint32_t count, const tg_uop *const *taken) {
+  for (uint32_t i = 0; i < count; i++)
+    if (tg_uses(n->j, reduce->src[0], taken[i])) return true;
+  return false;
+}
+
 bool tg_device_lengths(tg_nest *n, uint32_t depth, const tg_uop *const *chain) {
   tg_words w = {.env = &n->j->env};
+  const tg_uop *taken[NEST_MAX];
   uint32_t count, found = 0;
   if (n->versioned || !are_whole(n, depth, chain)) return false;
   const tg_uop **order = tg_toposort(n->j, chain[depth - 1], &count);
-  for (uint32_t i = 0; i < count; i++) {
+  for (uint32_t i = 0; i < count && found < NEST_MAX; i++) {   /* those inside others first */
     if (order[i]->op != TG_OP_REDUCE || tg_reduce_info(order[i]).in_order || tg_reduce_info(order[i]).ranges != 1)
       continue;
     const tg_uop *range = tg_reduce_ranges(order[i])[0];
     if (tg_range_kind(range) != TG_REDUCE || !varies(n, range, depth, chain)) continue;
+    if (is_around(n, order[i], found, taken)) continue;
     say_terms(n, &w, range);
-    found++;
+    taken[found++] = order[i];
   }
   for (uint32_t d = depth; d-- > 0;)
     if (tg_range_kind(chain[d]->src[0]) == TG_LOOP) tg_say(&w, "global %s", tg_device_name(n, chain[d]->src[0]));
