@@ -135,13 +135,14 @@ static void rows_wide(const transpose *t, tg_words *w, const char *rows) {
 static void copy_wide(const transpose *t, tg_words *w, const tg_uop *load, const char *at) {
   const char *name = tg_buffer_info(t->n->j, load->src[0])->name;
   uint32_t row = dimension_of(t, load, t->along), element = dimension_of(t, load, t->across);
-  tg_say(w, "stage %s at %s as %s.tile[d%u, d%u/%u ^ d%u/%u%%%u, d%u%%%u]", name, at, name, row, element, WIDE, row,
-         WIDE, ALONG, element, WIDE);
-  tg_say(w, "upcast %s.tile.2", name);
-  tg_say(w, "split %s.tile.1 %u as %s.tile.c %s.tile.l", name, ALONG, name, name);
-  tg_say(w, "upcast %s.tile.c", name);
-  tg_say(w, "lane %s.tile.l", name);
-  rows_wide(t, w, tg_format(w->env, "%s.tile.0", name));
+  const char *copy = tg_device_new_name(t->n->j, tg_format(w->env, "%s.tile", name));
+  tg_say(w, "stage %s at %s as %s[d%u, d%u/%u ^ d%u/%u%%%u, d%u%%%u]", name, at, copy, row, element, WIDE, row, WIDE,
+         ALONG, element, WIDE);
+  tg_say(w, "upcast %s.2", copy);
+  tg_say(w, "split %s.1 %u as %s.c %s.l", copy, ALONG, copy, copy);
+  tg_say(w, "upcast %s.c", copy);
+  tg_say(w, "lane %s.l", copy);
+  rows_wide(t, w, tg_format(w->env, "%s.0", copy));
 }
 
 static void store_wide(const transpose *t, tg_words *w, const char *rows, const char *elements) {
@@ -172,9 +173,10 @@ static void write_words(const transpose *t, tg_words *w, uint32_t depth, const t
       copy_wide(t, w, load, tg_format(w->env, "%s.o", a));
       continue;
     }
-    tg_say(w, "stage %s at %s.o as %s.tile[d%u, d%u] pitch=%lld", name, a, name, dimension_of(t, load, t->along),
+    const char *copy = tg_device_new_name(n->j, tg_format(w->env, "%s.tile", name));
+    tg_say(w, "stage %s at %s.o as %s[d%u, d%u] pitch=%lld", name, a, copy, dimension_of(t, load, t->along),
            dimension_of(t, load, t->across), (long long)(edge + run));
-    by_threads(t, w, tg_format(w->env, "%s.tile.0", name), tg_format(w->env, "%s.tile.1", name), edge);
+    by_threads(t, w, tg_format(w->env, "%s.0", copy), tg_format(w->env, "%s.1", copy), edge);
   }
   if (wide) store_wide(t, w, tg_format(w->env, "%s.t", b), tg_format(w->env, "%s.t", a));
   else by_threads(t, w, tg_format(w->env, "%s.t", b), tg_format(w->env, "%s.t", a), edge);
