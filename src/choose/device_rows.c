@@ -89,15 +89,11 @@ static double results_of(uint32_t depth, const tg_uop *const *chain) {
   return results;
 }
 
-static bool is_free(const tg_uop *range) {
-  return tg_range_kind(range) == TG_REDUCE || tg_range_kind(range) == TG_LOOP;
-}
-
 /* A reduction inside of a row's that is another one for each element of it: short, and written out. */
 static bool add_inner(row_nest *r, const tg_uop *reduce) {
   tg_reduce_arg a = tg_reduce_info(reduce);
   const tg_uop *range = tg_reduce_ranges(reduce)[0];
-  if (a.ranges != 1 || a.in_order || a.generic || !is_free(range) || r->inners == NEST_MAX) return false;
+  if (a.ranges != 1 || a.in_order || a.generic || !tg_is_free(range) || r->inners == NEST_MAX) return false;
   if (tg_iterations(range) < 1 || tg_iterations(range) > WRITTEN_OUT) return false;
   r->floats[r->inners] = tg_is_float(reduce->type);
   r->inner[r->inners++] = range;
@@ -133,7 +129,7 @@ static bool add_reduction(row_nest *r, const tg_uop *reduce, uint32_t depth, con
   if (a.ranges != 1 || a.in_order || (r->alongs && a.generic) || uses_along(r, reduce)) return false;
   const tg_uop *range = tg_reduce_ranges(reduce)[0];
   if (r->extent < 0) r->extent = tg_iterations(range);
-  if (!is_free(range) || tg_iterations(range) < 1) return false;
+  if (!tg_is_free(range) || tg_iterations(range) < 1) return false;
   if (tg_iterations(range) != r->extent) {   /* few terms: each warp finds them, for its row */
     for (uint32_t d = 0; d < depth && tg_iterations(range) > r->n->l->target->lanes; d++)
       if (tg_uses(r->n->j, reduce, chain[d]->src[0])) return false;
@@ -402,7 +398,7 @@ static bool find_rows(row_nest *r, uint32_t depth, const tg_uop *const *chain) {
   uint32_t count;
   r->extent = r->alongs ? tg_iterations(r->along[0]) : -1;
   for (uint32_t i = 0; i < r->alongs; i++) {
-    if (!is_free(r->along[i]) || r->extent < 2) return false;
+    if (!tg_is_free(r->along[i]) || r->extent < 2) return false;
     if (tg_access_motion(j, r->store[i], r->along[i]) == TG_CONTIGUOUS) continue;
     if (!(r->across = loop_across(r, depth, chain))) return false;
   }
