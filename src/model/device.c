@@ -294,7 +294,7 @@ static double local_bytes(walk *w, const tg_uop *top) {
 }
 
 /* A launch: cycles that each unit of all cores takes together; it ends with the core that has most groups. */
-static void one_launch(walk *w, tg_device_cost *c) {
+static void one_launch(walk *w, const tg_uop *top, double local, tg_device_cost *c) {
   const tg_target *t = w->t;
   const double per[TG_BOUNDS] = {t->matrix_macs, t->core_macs, t->core_issue, 1, t->core_bytes},
                does[TG_BOUNDS] = {w->all.macs, w->all.fused * t->lanes, w->all.instructions, w->all.wavefronts,
@@ -307,7 +307,12 @@ static void one_launch(walk *w, tg_device_cost *c) {
   }
   double cycles = most / cores * uneven;
   c->launches++, c->cycles += cycles;
-  if (groups > c->groups) c->groups = groups, c->warps = fmax(1, w->warps);
+  if (groups > c->groups) {
+    c->groups = groups, c->warps = fmax(1, w->warps);
+    c->registers = tg_device_registers(w->j, top);
+    c->together = floor(t->core_registers / (c->registers * c->warps * t->lanes));
+    if (t->local_bytes && local > 0) c->together = fmin(c->together, floor((double)t->local_bytes / local));
+  }
   c->instructions += w->all.instructions, c->matrix += w->all.matrix, c->macs += w->all.macs;
   c->fused += w->all.fused * t->lanes, c->wavefronts += w->all.wavefronts, c->sectors += w->all.sectors;
 }
@@ -321,9 +326,10 @@ static tg_device_cost walked(walk *w, const tg_uop *linear, const int64_t *param
     const tg_uop *top = linear->src[i];
     if (top->op != TG_OP_END) continue;   /* what stands outside of loops is computed where it is used */
     w->groups = w->warps = 0, w->all = (counts){0};
-    c.local_bytes = fmax(c.local_bytes, local_bytes(w, top));
+    double local = local_bytes(w, top);
+    c.local_bytes = fmax(c.local_bytes, local);
     walk_list(w, NULL, &top, 1, 0, 1);
-    one_launch(w, &c);
+    one_launch(w, top, local, &c);
   }
   c.seconds = (w->t->clock ? c.cycles / (w->t->clock * 1e6) : 0) + c.launches * w->t->launch_ns * 1e-9;
   return c;
@@ -367,6 +373,8 @@ const char *tg_device_cost_report(tg_job *j, const tg_target *t, const tg_uop *l
   tg_str_printf(&out, "%.4g us at least on %s (%u cores at %u MHz): %.0f launch%s, %.0f groups of %.0f warps, %.0f "
                       "bytes of LOCAL; bound by %s\n", c.seconds * 1e6, t->name, t->threads, t->clock, c.launches,
                 c.launches > 1 ? "es" : "", c.groups, c.warps, c.local_bytes, units[most]);
+  tg_str_printf(&out, "  about %.0f registers a thread: a core has room for %.0f of its groups at once\n", c.registers,
+                c.together);
   for (uint32_t i = 0; i < TG_BOUNDS; i++)
     tg_str_printf(&out, "  %-22s %12.4g cycles of a core\n", units[i], c.bound[i]);
   put_lines(&w, &out);

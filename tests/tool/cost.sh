@@ -31,7 +31,12 @@ for row in sm_80 gfx1100 gfx90a; do
   awk '$1 == "matrix" && $5 == "of" { c = $3 } /^loop / { on = 1; next } /^access / { on = 0 } on { m += $2 * $4 } END { exit !(m > 0 && c > 0) }' "$t/show" && ok || wrong "$row: $(cat "$t/show")"
   [ "$(grep -c '^load  [AB] ' "$t/show")" = 2 ] && ok || wrong "$row: A and B are not read once each: $(grep '^load' "$t/show")"
 done
+# accumulators of 128 registers, and fragments: not their copies of both sides of the loop
+room() { sed -n 's/^  about \([0-9]*\) registers a thread: a core has room for \([0-9]*\) of its groups at once$/\1 \2/p' "$t/show"; }
+"$b/tg" show tests/ptx/gpu/matmul_f16_nt.tg M=4096 N=4096 K=4096 --target sm_80 --cost > "$t/show" 2>&1
+room | awk '{ r = $1; g = $2 } END { exit !(r >= 160 && r <= 256 && g == 2) }' && ok || wrong "registers: $(room)"
 "$b/tg" show tests/ptx/gpu/axpy.tg --target sm_80 --cost > "$t/show" 2>&1
+room | awk '{ r = $1; g = $2 } END { exit !(r >= 8 && r <= 40 && g >= 6) }' && ok || wrong "registers: $(room)"
 awk '$1 == "store" && $2 == "y" && $4 == 4 && $5 == "4.0" && $6 == "sectors" { y = 1 } END { exit !y }' "$t/show" && ok || wrong "axpy stores y by 4 sectors a warp: $(cat "$t/show")"
 
 # parts of sums that one launch leaves to the next are in memory: no core has as much LOCAL memory
