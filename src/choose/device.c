@@ -135,14 +135,7 @@ static uint32_t chain_of(const tg_uop *top, const tg_uop **chain) {
   return n;
 }
 
-static bool stores_only(const tg_uop *end) {
-  for (uint32_t i = 1; i < end->n; i++)
-    if (end->src[i]->op != TG_OP_STORE) return false;
-  return true;
-}
-
-/* The range's END in the current program; NULL: there is none. */
-static const tg_uop *loop_of(const tg_nest *n, const tg_uop *range) {
+const tg_uop *tg_nest_loop_of(const tg_nest *n, const tg_uop *range) {
   for (uint32_t i = 0; i < n->s.sites.n; i++)
     if (n->s.sites.data[i].range == range && n->s.sites.data[i].owner->op == TG_OP_END) return n->s.sites.data[i].owner;
   return NULL;
@@ -218,8 +211,8 @@ static void loops_within(tg_nest *n, const tg_uop *end, bool inner, bool warps) 
   for (uint32_t i = 1; i < end->n; i++) {
     const tg_uop *u = end->src[i];
     if (u->op != TG_OP_END) continue;
-    bool innermost = stores_only(u), taken = warps, around = only_loop(u) && stores_only(only_loop(u));
-    if (tg_is_free(u->src[0]) && loop_of(n, u->src[0]) &&
+    bool innermost = tg_stores_only(u), taken = warps, around = only_loop(u) && tg_stores_only(only_loop(u));
+    if (tg_is_free(u->src[0]) && tg_nest_loop_of(n, u->src[0]) &&
         (inner ? innermost : !innermost && (around || tg_iterations(u->src[0]) > 0))) {
       if (inner) lanes_along(n, u->src[0]);
       else if (!warps) taken = warps_along(n, u->src[0]);
@@ -270,7 +263,7 @@ static void write_out(tg_nest *n, const tg_uop *end) {
   for (uint32_t i = 1; i < end->n; i++) {
     const tg_uop *u = end->src[i];
     if (u->op != TG_OP_END) continue;
-    if (stores_only(u)) write_out_range(n, u->src[0]);
+    if (tg_stores_only(u)) write_out_range(n, u->src[0]);
     write_out(n, u);
   }
 }
@@ -283,8 +276,8 @@ static bool lanes_around(tg_nest *n, uint32_t depth, const tg_uop *const *chain)
   for (uint32_t k = depth; k-- > 0;) {
     const tg_uop *range = chain[k]->src[0];
     int64_t extent = tg_iterations(range), warps = MOST_WARPS;
-    if (tg_range_kind(range) != TG_LOOP || extent == 1 || !loop_of(n, range) ||
-        tg_range_verdict(&n->s, loop_of(n, range), &why) != TG_INDEPENDENT || (extent > 0 && extent < t->lanes))
+    if (tg_range_kind(range) != TG_LOOP || extent == 1 || !tg_nest_loop_of(n, range) ||
+        tg_range_verdict(&n->s, tg_nest_loop_of(n, range), &why) != TG_INDEPENDENT || (extent > 0 && extent < t->lanes))
       continue;
     while (warps > 1 && extent > 0 && extent < warps * t->lanes * t->threads) warps /= 2;
     const char *name = tg_device_name(n, range), *b = tg_nest_base(n, name);
@@ -310,7 +303,7 @@ static void device_nest(tg_nest *n, const tg_uop *top) {
   if (tg_device_weights(n, depth, chain) || tg_device_windows(n, depth, chain) ||
       tg_device_contraction(n, depth, chain))
     return;
-  bool perfect = stores_only(chain[depth - 1]);
+  bool perfect = tg_stores_only(chain[depth - 1]);
   uint32_t lanes = lanes_in_program(n);
   if (perfect && (tg_device_sums(n, depth, chain) || tg_device_transpose(n, depth, chain))) return;
   if (perfect ? tg_device_rows(n, depth, chain, top) : tg_device_rows_in_tiles(n, depth, chain)) return;
@@ -326,7 +319,7 @@ static void device_nest(tg_nest *n, const tg_uop *top) {
     if (!around || !lanes_around(n, depth, chain)) reductions_along_threads(n, chain[depth - 1]);
   }
   for (uint32_t k = depth; k-- > 0;)   /* innermost first: each moves outside the one before */
-    if (tg_range_kind(chain[k]->src[0]) == TG_LOOP && loop_of(n, chain[k]->src[0]))
+    if (tg_range_kind(chain[k]->src[0]) == TG_LOOP && tg_nest_loop_of(n, chain[k]->src[0]))
       tg_device_word(n, "global %s", tg_device_name(n, chain[k]->src[0]));
 }
 

@@ -14,6 +14,8 @@ const char *tg_device_new_name(tg_job *j, const char *name);
 bool tg_device_word(tg_nest *n, const char *format, ...) TG_PRINTF(2, 3);
 /* The words that `words` adds by tg_device_word, if it returns true; else none: the program is as it was. */
 bool tg_device_all(tg_nest *n, bool (*words)(void *), void *user);
+/* The range's END in the current program; NULL: there is none, since a word has split it. */
+const tg_uop *tg_nest_loop_of(const tg_nest *n, const tg_uop *range);
 /* What the word calls the range in the nest n->top: versions of one nest have ranges of the same names. */
 const char *tg_device_name(tg_nest *n, const tg_uop *range);
 /* Divides a program that is one product whose sizes are open into versions: those whose rows lie at whole vectors, and

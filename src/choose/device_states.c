@@ -22,19 +22,6 @@ typedef struct {
   int64_t states, own, together, steps;
 } states;
 
-/* The END of the loop now; NULL: it is split. */
-static const tg_uop *loop_of(const tg_nest *n, const tg_uop *range) {
-  for (uint32_t i = 0; i < n->s.sites.n; i++)
-    if (n->s.sites.data[i].range == range && n->s.sites.data[i].owner->op == TG_OP_END) return n->s.sites.data[i].owner;
-  return NULL;
-}
-
-static bool stores_only(const tg_uop *end) {
-  for (uint32_t i = 1; i < end->n; i++)
-    if (end->src[i]->op != TG_OP_STORE) return false;
-  return true;
-}
-
 /* Innermost loops of one length, loops of steps around them, and tiles of that length or of one element. */
 static bool find(states *c, const tg_uop *u, uint32_t depth) {
   for (uint32_t i = 1; i < u->n; i++) {
@@ -43,7 +30,7 @@ static bool find(states *c, const tg_uop *u, uint32_t depth) {
     if (v->op != TG_OP_END) continue;
     int64_t extent = tg_iterations(v->src[0]);
     if (tg_range_kind(v->src[0]) != TG_LOOP) return false;
-    if (!stores_only(v)) {
+    if (!tg_stores_only(v)) {
       if (depth || c->steps) return false;
       c->steps = extent, c->in_order = v->src[0];
       if (!find(c, v, depth + 1)) return false;
@@ -61,7 +48,7 @@ static const tg_uop *next_states(const states *c, const tg_uop *u) {
     const tg_uop *v = u->src[i], *range;
     if (v->op != TG_OP_END) continue;
     bool is_loop = tg_range_kind(v->src[0]) == TG_LOOP;
-    if (is_loop && stores_only(v) && tg_iterations(v->src[0]) == c->states) return v->src[0];
+    if (is_loop && tg_stores_only(v) && tg_iterations(v->src[0]) == c->states) return v->src[0];
     if ((range = next_states(c, v))) return range;
   }
   return NULL;
@@ -97,7 +84,7 @@ static bool write_words(void *user) {
   tg_nest *n = c->n;
   const tg_uop *range;
   const char *name = tg_device_name(n, c->around), *around = tg_nest_base(n, name), *b;
-  while ((range = next_states(c, loop_of(n, c->around)))) {
+  while ((range = next_states(c, tg_nest_loop_of(n, c->around)))) {
     name = tg_device_name(n, range), b = tg_nest_base(n, name);
     if (c->own > 1) {
       if (!tg_device_word(n, "split %s %lld as %s.l %s.u", name, (long long)c->own, b, b)) return false;

@@ -8,16 +8,10 @@
 
 enum { SMALL = 4, SMALL_TERMS = 16 };
 
-static bool innermost(const tg_uop *end) {
-  for (uint32_t i = 1; i < end->n; i++)
-    if (end->src[i]->op != TG_OP_STORE) return false;
-  return true;
-}
-
 /* Does any innermost loop below run as vectors? */
 static bool vectors_below(tg_nest *n, const tg_uop *u) {
   if (u->op != TG_OP_END || tg_is_merge(u)) return false;
-  if (innermost(u)) {
+  if (tg_stores_only(u)) {
     tg_nest_loop l = tg_nest_read_loop(n, u);
     return tg_nest_vectorises(n, &l, u->src + 1, u->n - 1);
   }
@@ -135,7 +129,7 @@ static void stencil_rows(tg_nest *n, const tg_uop *parent, const tg_uop *u) {
 static bool inner_loops(tg_nest *n, const tg_uop *parent, const tg_uop *u) {
   bool threads = false;
   if (u->op != TG_OP_END || tg_is_merge(u)) return false;
-  if (!innermost(u)) {
+  if (!tg_stores_only(u)) {
     if (!vectors_below(n, u) && lanes_around(n, u, &threads)) return threads;
     for (uint32_t i = u->n; i-- > 1;) inner_loops(n, u, u->src[i]);
     return false;

@@ -27,6 +27,13 @@ static inline bool tg_is_free(const tg_uop *range) {
   return tg_range_kind(range) == TG_LOOP || tg_range_kind(range) == TG_REDUCE;
 }
 
+/* Does the loop hold stores and nothing else? */
+static inline bool tg_stores_only(const tg_uop *end) {
+  for (uint32_t i = 1; i < end->n; i++)
+    if (end->src[i]->op != TG_OP_STORE) return false;
+  return true;
+}
+
 typedef struct {
   const tg_uop *end, *range;
   const char *name;               /* what an opt calls it */

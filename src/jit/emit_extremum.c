@@ -76,9 +76,9 @@ static LLVMValueRef both_ways(tg_emitter *e, tg_op op, tg_type t, uint32_t lanes
 
 /* ---- of several ---- */
 
-/* A maximum of vectors that is not put together yet. single: an operand that was not asked whether it is NaN; signs
- * NULL: the instruction knows them. The parts of a value are kept beside it (tg_emit_memo_get); those that no further
- * maximum asks for, LLVM drops. */
+/* A maximum of vectors (by the instruction that knows signs a minimum, too) that is not put together yet. single: an
+ * operand that was not asked whether it is NaN; signs NULL: the instruction knows them. The parts of a value are kept
+ * beside it (tg_emit_memo_get); those that no further maximum asks for, LLVM drops. */
 typedef struct { LLVMValueRef greatest, signs, nan, single; } greatest_parts;
 static const char parts_of[4];
 
@@ -150,6 +150,5 @@ LLVMValueRef tg_emit_extremum(tg_emitter *e, tg_op op, tg_type t, uint32_t lanes
   const char *range = tg_target_extremum(e->target, (uint32_t)tg_type_bits(t), lanes);
   if (op == TG_OP_MAX && lanes > 1) return greater(e, t, lanes, a, b);
   if (!range) return both_ways(e, op, t, lanes, a, b);
-  LLVMValueRef nan = tg_emit_splat(e, LLVMConstReal(LLVMGetElementType(LLVMTypeOf(a)), NAN), lanes, 0);
-  return LLVMBuildSelect(e->b, unordered(e, a, b), nan, ranged(e, range, op, lanes, a, b), "");
+  return put_together(e, t, lanes, (greatest_parts){ranged(e, range, op, lanes, a, b), NULL, unordered(e, a, b), NULL});
 }

@@ -139,7 +139,8 @@ static void reach(amd_machine *m, const amd_flight *f, uint64_t address, void *d
   /* Accesses but atomics may stand at any byte, those of LOCAL too: Linux sets SH_MEM_CONFIG.ALIGNMENT_MODE to
    * UNALIGNED for all programs (gfx_v*_0_constants_init), and LLVM relies on it (feature unaligned-access-mode of
    * amdhsa). */
-  if (f->atomic && address % bytes) amd_fault(m, "unaligned: %u bytes at %s%llx", bytes, f->local ? "LOCAL " : "", (unsigned long long)address);
+  if (f->atomic && address % bytes)
+    amd_fault(m, "unaligned: %u bytes at %s%llx", bytes, f->local ? "LOCAL " : "", (unsigned long long)address);
   if (!f->local) {
     if (!m->d->access(m->d->user, address, data, bytes, write ? AMD_WRITE : AMD_READ))
       amd_fault(m, "%s %u bytes at %llx, where no memory is for that", write ? "writes" : "reads", bytes, (unsigned long long)address);

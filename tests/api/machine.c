@@ -112,8 +112,10 @@ int main(void) {
     CHECK(!logged[0] && tg_machine_hash(&c->target.machine) == tg_machine_hash(&wrong) && !strcmp(c->target.machine.name, "measured"), "the user's row: %s", logged);
     tg_target derived = c->target;
     tg_target_derive(&derived);
-    CHECK(derived.gathers_slowly == c->target.gathers_slowly && derived.one_stream == c->target.one_stream, "what follows from the row");
-    CHECK(c->target.gathers_slowly != host.gathers_slowly || c->target.one_stream != host.one_stream, "a row so wrong changes what follows from it");
+    CHECK(derived.gathers_slowly == c->target.gathers_slowly && derived.one_stream == c->target.one_stream,
+          "what follows from the row");
+    CHECK(c->target.gathers_slowly != host.gathers_slowly || c->target.one_stream != host.one_stream,
+          "a row so wrong changes what follows from it");
     uses(c, "a wrong row", false);
     uses(open_context(NULL, tuned), "a wrong row again", true);
   }

@@ -170,17 +170,19 @@ static void check_whole_vectors(tg_jit *jit, char *data[4]) {
   }
 }
 
-/* Maxima of maxima of vectors are emitted together: a row, a tree and one that two others share, of NaN, infinity, and zeros of both
- * signs in every place. */
+/* Maxima of maxima of vectors are emitted together: a row, a tree and one that two others share, of NaN, infinity, and
+ * zeros of both signs in every place. */
 static void check_maxima(tg_jit *jit, tg_type t, char *data[4]) {
   static const double edge[] = {NAN, -INFINITY, -1, -0.0, 0, 1};
   enum { N = TG_COUNT(edge), ALL = N * N * N * N, OPERANDS = 4, RESULTS = 5 };
-  uint32_t lanes = tg_jit_target(jit)->vector_bytes / (uint32_t)tg_type_bytes(t), pad = (ALL + lanes - 1) / lanes * lanes, wrong = 0;
+  uint32_t lanes = tg_jit_target(jit)->vector_bytes / (uint32_t)tg_type_bytes(t), wrong = 0;
+  uint32_t pad = (ALL + lanes - 1) / lanes * lanes;
   program p;
   program_begin(&p, jit);
   tg_job *j = &p.j;
   const tg_uop *in[OPERANDS], *x[OPERANDS], *out, *body[64], *r[RESULTS];
-  for (int k = 0; k < OPERANDS; k++) in[k] = buffer(&p, "a", t, TG_ROLE_IN, TG_SPACE_GLOBAL, TG_PLACE_NONE, 1, pad);
+  for (int k = 0; k < OPERANDS; k++)
+    in[k] = buffer(&p, "a", t, TG_ROLE_IN, TG_SPACE_GLOBAL, TG_PLACE_NONE, 1, pad);
   out = buffer(&p, "r", t, TG_ROLE_OUT, TG_SPACE_GLOBAL, TG_PLACE_NONE, 1, RESULTS * pad);
   const tg_uop *i = range_of(&p, "i", i64c(j, pad / lanes), TG_LOOP);
   uint32_t b = 0;
@@ -219,10 +221,11 @@ static void check_maxima(tg_jit *jit, tg_type t, char *data[4]) {
     tg_evaluate(TG_OP_MAX, t, t, (tg_value[2]){want[1], pair}, &want[4]);
     for (int k = 0; k < RESULTS && wrong < 3; k++) {
       tg_value got = tg_value_from_bits(t, load_bits(data[3], t, (size_t)k * pad + e));
-      bool same = tg_value_bits(t, got) == tg_value_bits(t, want[k]) || (want[k].f != want[k].f && got.f != got.f);
+      bool nan = want[k].f != want[k].f && got.f != got.f, same = nan || tg_value_bits(t, got) == tg_value_bits(t, want[k]);
       if (same) continue;
       wrong++;
-      CHECK(same, "maximum %d of %s: %g %g %g %g: got %g, want %g", k, tg_type_name[t], v[0].f, v[1].f, v[2].f, v[3].f, got.f, want[k].f);
+      CHECK(same, "maximum %d of %s: %g %g %g %g: got %g, want %g", k, tg_type_name[t], v[0].f, v[1].f, v[2].f, v[3].f,
+            got.f, want[k].f);
     }
   }
   CHECK(!wrong, "maxima of %s", tg_type_name[t]);

@@ -75,6 +75,12 @@ static void check_kept(const choice *c, const char *name) {
   CHECK(!strncmp(c->words, "keep ", 5) == again, "%s on %s: %.60s", name, c->target.name, c->words);
 }
 
+/* Both factors of A A' are reads of one buffer: the panel is a copy of what one of them reads. */
+static void check_panel(const choice *c, const char *name) {
+  bool one_buffer = !strcmp(name, "gram.tg");
+  CHECK(!one_buffer || strstr(c->words, " as x.panel"), "%s on %s: no panel: %.200s", name, c->target.name, c->words);
+}
+
 /* What needs 16 bits has as many lanes as that is; rows of a few bytes are joined; a row to bytes fills a vector of them. */
 static void check_bytes(const choice *c, const char *name) {
   char lanes[32];
@@ -93,6 +99,7 @@ static void check_text(choice *c, const char *name) {
   if (!made(c)) return;
   double by_class = c->seconds, part = 1;
   check_kept(c, name);
+  check_panel(c, name);
   check_bytes(c, name);
   c->priced = true;
   if (!made(c)) return;

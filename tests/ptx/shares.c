@@ -113,11 +113,12 @@ static void judge(const run *r, bool report) {
   most = outside > most ? outside : most;
   double share = 80 * (all / p->peak) / most;
   CHECK(r->matrix > 0 && share >= p->least, "%s: %.0f %% of the peak, below %.0f", p->name, share, p->least);
-  CHECK(r->modelled > share - 10 && r->modelled < share + 10, "%s: %.0f %% of the peak by the cost model, %.0f by counts",
-        p->name, r->modelled, share);
+  CHECK(r->modelled > share - 10 && r->modelled < share + 10,
+        "%s: %.0f %% of the peak by the cost model, %.0f by counts", p->name, r->modelled, share);
   if (report)
     printf("| %s | %s | %.2f | %.2f | %.0f : %.0f : %.0f : %.0f | %.0f %% | %.0f %% |\n", p->name, p->target,
-           r->instructions / r->matrix, r->wavefronts / r->matrix, tensor, issue, r->wavefronts, outside, share, r->modelled);
+           r->instructions / r->matrix, r->wavefronts / r->matrix, tensor, issue, r->wavefronts, outside, share,
+           r->modelled);
 }
 
 static void one(const processor *p, bool report) {
